@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 121443,
-    "lines of tests": 110224,
+    "lines of src": 121688,
+    "lines of tests": 110386,
     "files": 335,
     "longest file": 877,
     "import edges": 2468,

@@ -1,15 +1,22 @@
 """How long a verdict takes, and how often it is wrong: Steelyard's designs beside the usual ones.
 
-The table of METHOD.md, section 4. Every design gets the same minutes on the same simulated machine
-(``tests/method``), two configurations under five loads. Steelyard's rows are whole campaigns of the
-product: its scheduler, estimators, levels and decision. Every figure is a count over seeded
-campaigns and repeats exactly. Exit code 10: Steelyard calls equal systems different too often.
+The first table is that of METHOD.md, section 4. Every design gets the same minutes on the same
+simulated machine (``tests/method``), two configurations under five loads. Steelyard's rows are
+whole campaigns of the product: its scheduler, estimators, levels and decision. Every figure is a
+count over seeded campaigns and repeats exactly. Exit code 10: Steelyard calls equal systems
+different too often.
+
+``--early`` has another table: effect, noise and design against the median minutes to a verdict, the
+share of campaigns that decide, and that of wrong signs (of equal systems: of false verdicts). Its
+blocks are numbers: what starts differ by, and the seconds that count. Lengths of blocks, the number
+of them, slots and looks are those that the product plans for such an experiment.
 """
 
 import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate, islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +31,28 @@ from designs import blocked_repeats, published, rcb
 from methods import tci, welch
 from simulator import PROFILES, Simulator, log_effects
 
-from steelyard.core.schedule import Mode
+from steelyard.campaign.design.schedule import (
+    StartFrame,
+    SwitchTimes,
+    block_s,
+    blocks_planned,
+    short_blocks,
+)
+from steelyard.core.campaign import Rounds, times_of_blocks
+from steelyard.core.experiment import (
+    Configuration,
+    Experiment,
+    Measure,
+    Reset,
+    Stop,
+    SwitchCost,
+    Workload,
+)
+from steelyard.core.findings import Verdict
+from steelyard.core.schedule import Load, Mode
+from steelyard.core.target import LocalTarget
 from steelyard.core.wording import ExitCode
+from steelyard.stats.spending import first_look_of
 
 BUDGET_S = 3600.0
 PUBLISHED_S = 610.0  # ten runs of 60 s and two restarts
@@ -230,13 +257,128 @@ def faults(lines: list[Line], campaigns: int) -> list[str]:
     ]
 
 
+class Noise(NamedTuple):
+    """Of one of two configurations, ln: what its starts vary by, and one second of a run."""
+
+    start_sd: float
+    second_sd: float
+
+
+NOISES = {  # the second is what plans assume for turns; visits are further apart, and vary more
+    "quiet": {Mode.ALTERNATING: Noise(0.01, 0.03), Mode.STARTS: Noise(0.02, 0.05)},
+    "assumed": {Mode.ALTERNATING: Noise(0.04, 0.065), Mode.STARTS: Noise(0.07, 0.1)},
+    "busy": {Mode.ALTERNATING: Noise(0.06, 0.12), Mode.STARTS: Noise(0.14, 0.15)},
+}
+EFFECTS = (0.0, 0.05, 0.1, 0.2, 0.5)
+TIMES = SwitchTimes(restore_s=0.8, start_s=0.6)
+PREPARED_S = 15.0  # before the first block; a guess
+WARM_UPS = {"turns": (Mode.ALTERNATING, 2.0), "visits": (Mode.STARTS, 20.0)}
+SHORTER = {"visits, 3 s of warm-up": (Mode.STARTS, 3.0)}
+
+
+class Plan(NamedTuple):
+    """When each block ends, in seconds, and what counts of each of its runs."""
+
+    ends_s: list[float]
+    counted_s: list[float]
+
+
+def plan_of(mode: Mode, warm_up_s: float, loads: int, budget_s: float, *, short: bool) -> Plan:
+    """Return the blocks that the product plans, with short ones at the beginning or without."""
+    here = LocalTarget()
+    experiment = Experiment(
+        name="simulated",
+        baseline="one",
+        configurations=tuple(Configuration(name=name, target=here) for name in ("one", "other")),
+        workloads=(Workload(name="reads", builtin="select-only"),),
+        loads=tuple(Load(clients=number + 1, threads=1) for number in range(loads)),
+        measure=Measure(warm_up_s=warm_up_s),
+        stop=Stop(budget_s=budget_s),
+        seed=1,
+    )
+    frame = StartFrame(
+        mode=mode,
+        switch=SwitchCost.RESTART,
+        reset=Reset.START,
+        warm_up_s=warm_up_s,
+        times=TIMES,
+        cycle_s=300.0,
+    )
+    turns = experiment.measure.turns
+    whole_s = experiment.measure.run_time_s
+    whole_s *= turns.counted_s / turns.turn_s if mode is Mode.ALTERNATING else 1.0
+    parts = short_blocks(experiment, frame, rounds=Rounds()) if short else ()
+    times_s = times_of_blocks(parts, block_s(experiment, frame))
+    number = blocks_planned(experiment, budget_s - PREPARED_S, block_s(experiment, frame), parts)
+    counted_s = [part.counted_s for part in parts for _ in range(part.blocks)]
+    return Plan(
+        ends_s=[PREPARED_S + end for end in accumulate(islice(times_s, number))],
+        counted_s=[*counted_s, *[whole_s] * number][:number],
+    )
+
+
+def early_row(plan: Plan, noise: Noise, loads: int, campaigns: int, seed: int) -> list[str]:
+    """Return for each effect the median minutes, the share decided, and the share wrong."""
+    rng = np.random.default_rng(np.random.SeedSequence([20261129, seed]))
+    blocks = len(plan.ends_s)
+    if blocks < first_look_of(2):
+        return ["no interim result"] * len(EFFECTS)
+    starts = rng.standard_normal((campaigns, blocks, 1, 1))
+    seconds = rng.standard_normal((campaigns, blocks, loads, 1))
+    seconds /= np.sqrt(plan.counted_s)[:, None, None]
+    varied = np.sqrt(2.0) * (noise.start_sd * starts + noise.second_sd * seconds)
+    rule, terms = sequential.terms_of(blocks)
+    row = []
+    for effect in EFFECTS:
+        ended = [
+            sequential.at_its_end([each[..., 0]], rule, terms)[0]
+            for each in varied + np.log1p(effect)
+        ]
+        called = np.array([each.verdict in sequential.CHANGED for each in ended])
+        wrong = np.array([each.verdict is Verdict.SLOWER for each in ended])
+        wrong = called if effect == 0.0 else wrong
+        until = np.array([plan.ends_s[each.blocks - 1] for each in ended])
+        middle = float(np.sort(np.where(called, until, np.inf))[campaigns // 2]) / S_PER_MIN
+        minutes = f"{middle:.1f}" if np.isfinite(middle) else "-"
+        row.append(f"{minutes}, {called.mean():.0%}, {wrong.mean():.1%}")
+    return row
+
+
+def early(campaigns: int, seed: int) -> int:
+    """Print the table of early verdicts and return the exit code."""
+    print("per effect: median minutes to a verdict, share decided, share wrong (of 0 %: false)")
+    print(f"one workload, two configurations; {campaigns} campaigns a row, seed {seed}")
+    heads = ("loads", "budget", "noise", "design", "blocks", *(f"{e:+.0%}" for e in EFFECTS))
+    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+    bound, wrong = false_positive_bound(campaigns), []
+    cases = product((1, 5), (300.0, 600.0), NOISES, {**WARM_UPS, **SHORTER}.items(), (False, True))
+    for loads, budget_s, noise, (name, (mode, warm_up_s)), short in cases:
+        plan = plan_of(mode, warm_up_s, loads, budget_s, short=short)
+        if short and plan == plan_of(mode, warm_up_s, loads, budget_s, short=False):
+            continue  # short blocks would save too little
+        row = early_row(plan, NOISES[noise][mode], loads, campaigns, seed)
+        label = f"{name}, {'short blocks first' if short else 'one length'}"
+        of = f"{loads} | {budget_s / S_PER_MIN:.0f} min | {noise} | {label} | {len(plan.ends_s)}"
+        print("| " + " | ".join([of, *row]) + " |")
+        false = row[0].rpartition(" ")[2]
+        if "%" in false and float(false.rstrip("%")) / 100.0 > bound:
+            wrong.append(of)
+    for sentence in wrong:
+        print(f"failed: {sentence}: more than {bound:.1%} false verdicts")
+    print("" if wrong else "passed")
+    return ExitCode.GATE if wrong else ExitCode.DONE
+
+
 def main() -> int:
     """Print the table and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--campaigns", type=int, default=400, help="per design and effect")
     parser.add_argument("--profile", choices=sorted(PROFILES), default="typical")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--early", action="store_true", help="the table of early verdicts")
     asked = parser.parse_args()
+    if asked.early:
+        return early(asked.campaigns, asked.seed)
     lines = [line_of(design, asked.profile, asked.campaigns, asked.seed) for design in DESIGNS]
     print(f"simulated machine: {asked.profile}; {BUDGET_S / S_PER_MIN:.0f} min; five loads")
     print(f"{asked.campaigns} campaigns per row and effect, seed {asked.seed}")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from sequential import CHANGED, at_its_end, holds, terms_of
 
-from steelyard.campaign.design.schedule import SQUARES, block_coin, slot_order
+from steelyard.campaign.design.schedule import SQUARES, block_coin, short_lengths, slot_order
 from steelyard.stats import spending
 from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
@@ -230,6 +230,12 @@ def take(
     )
 
 
+def block_lengths(configurations, blocks, whole_s):
+    """Return what counts of a run in each block, in seconds, as the product plans it."""
+    short = [s for n, s in short_lengths(configurations, whole_s) for _ in range(n)]
+    return np.array([*short, *[whole_s] * blocks])[:blocks]
+
+
 def drawn_slots(configurations, campaigns, blocks, seed):
     """Return the slot of each configuration as the product draws it, (campaigns, blocks, k)."""
     rows = range(seed, seed + campaigns)
@@ -346,9 +352,14 @@ def at_fixed_n(y, effects):
     )
 
 
-def sequential(y, effects):
-    """Return how campaigns end that stop as the product's do: all contenders decided, or budget."""
-    rule, terms = terms_of(y.shape[1], results=y.shape[-1], block_s=CELL_S)
+def sequential(y, effects, configurations=None):
+    """Return how campaigns end that stop as the product's do: all results decided, or budget.
+
+    The last axis of ``y`` has the contenders; with a number of ``configurations`` of its own it has
+    those of each workload.
+    """
+    how = {"results": y.shape[-1], "configurations": configurations, "block_s": CELL_S}
+    rule, terms = terms_of(y.shape[1], **how)
     ended = [at_its_end(_each(each), rule, terms) for each in y]
     truth = np.expm1(np.asarray(effects[1:]))
     return Outcomes(

@@ -103,11 +103,14 @@ def _enter(sim):
         sim.idle(adapter.WARM_UP_S)
 
 
-def terms_of(max_blocks, *, results=1, block_s=60.0):
-    """Return the stopping rule of a campaign and on what terms it compares."""
+def terms_of(max_blocks, *, results=1, configurations=None, block_s=60.0):
+    """Return the stopping rule of a campaign and on what terms it compares.
+
+    Each result has a configuration of its own unless the number of them is told.
+    """
     rule = spending.stopping_rule(
         results=results,
-        first_look=spending.first_look_of(results + 1),
+        first_look=spending.first_look_of(configurations or results + 1),
         max_blocks=max_blocks,
         precision=None,
     )

@@ -6,6 +6,7 @@ tells are held here.
 
 import os
 from dataclasses import replace
+from typing import NamedTuple
 
 import alternating
 import numpy as np
@@ -106,23 +107,40 @@ def test_equal_configurations(machine, configurations, cells, beside, judge):
     assert found.called.mean() > 0.0  # it can fail
 
 
-@pytest.mark.parametrize("planned", [8, 30])
-@pytest.mark.parametrize(("configurations", "cells"), [(2, 1), (2, 5), (3, 1)])
-@pytest.mark.parametrize(
-    ("slot_effect", "start_sd"), [(0.01, 0.003), (0.02, 0.003), (0.05, 0.003), (0.02, 0.06)]
-)
-def test_a_constant_difference_of_slots_decides_nothing(
-    slot_effect, start_sd, configurations, cells, planned
-):
+# Configurations, loads per workload, workloads.
+SHAPES_IN_SLOTS = ((2, 1, 1), (2, 5, 1), (2, 1, 2), (2, 5, 2), (3, 1, 1), (3, 5, 2))
+# What slots differ by, of the second from the first, and what starts vary by.
+UNEVEN_SLOTS = ((0.01, 0.003), (0.02, 0.003), (0.05, 0.003), (0.02, 0.06))
+WHOLE_S = 6.0  # counted of a run in a whole block: four times as much as in the first ones
+
+
+# All were run at once; by default each has a share of its scenes.
+IN_SLOTS = [
+    (slots, shape, planned, whole_s)
+    for slots in UNEVEN_SLOTS
+    for shape in SHAPES_IN_SLOTS
+    for planned in (8, 15, 30)
+    for whole_s in (0.0, WHOLE_S)
+    if FULL
+    or (whole_s and planned == 15 and slots in UNEVEN_SLOTS[-2:])
+    or (not whole_s and planned != 15 and shape in ((2, 1, 1), (2, 5, 1), (3, 1, 1)))
+]
+
+
+@pytest.mark.parametrize(("slots", "shape", "planned", "whole_s"), IN_SLOTS)
+def test_a_constant_difference_of_slots_decides_nothing(slots, shape, planned, whole_s):
     """Equal configurations under calm noise and with starts of 6 %: at most 5 % within chance.
 
-    Looks begin at 4 blocks (6 with three configurations).
+    Looks begin at 4 blocks (6 with three configurations), also where the first blocks are short and
+    vary more.
     """
+    shape = Shape(*shape, planned)
+    how = {"slot_effect": slots[0], "start_sd": slots[1], "whole_s": whole_s}
     campaigns = CAMPAIGNS
-    found = in_slots(slot_effect, start_sd, configurations, cells, planned, campaigns, seed=1)
+    found = in_slots(shape, campaigns, seed=1, **how)
     if found.called.mean() > false_positive_bound(campaigns):
         campaigns *= MORE
-        found = in_slots(slot_effect, start_sd, configurations, cells, planned, campaigns, seed=2)
+        found = in_slots(shape, campaigns, seed=2, **how)
     early = found.called & (found.blocks < LEAST_BLOCKS)
     print(f"{found.called.mean():.3f} called, {early.mean():.3f} before block {LEAST_BLOCKS}")
     assert found.called.mean() <= false_positive_bound(campaigns)
@@ -130,27 +148,98 @@ def test_a_constant_difference_of_slots_decides_nothing(
 
 def test_slots_that_are_drawn_freely_are_rejected():
     """With a free coin two blocks alike in their slots decide, and the bound is no formality."""
-    y = of_slots(0.05, 0.003, 2, 1, 15, 500, seed=3, restricted=False)
+    shape = Shape(2, 1, 1, 15)
+    y = of_slots(shape, 500, seed=3, slot_effect=0.05, start_sd=0.003, restricted=False)
     found = alternating.sequential(y, (0.0, 0.0))
     assert found.called.mean() > 0.1
 
 
-def of_slots(slot_effect, start_sd, k, cells, blocks, campaigns, *, seed, restricted=True):
-    """Return contrasts of equal configurations: what starts differ by, and a constant of slots."""
+class Shape(NamedTuple):
+    """What campaigns consist of."""
+
+    configurations: int
+    cells: int  # of each workload
+    workloads: int
+    blocks: int
+
+
+def of_slots(shape, campaigns, *, seed, slot_effect, start_sd, whole_s=0.0, restricted=True):
+    """Return contrasts of equal configurations: what starts differ by, and a constant of slots.
+
+    The part of a cell falls with the root of the seconds that count; ``whole_s`` is what counts in
+    the last blocks, 0 where all are alike. The contrasts of all workloads stand side by side.
+    """
+    k, cells, workloads, blocks = shape
     rng = np.random.default_rng(np.random.SeedSequence([20261129, seed]))
     slots = alternating.drawn_slots(k, campaigns, blocks, seed * 100_000)
     if not restricted:
         slots = np.argsort(rng.random(slots.shape), axis=-1)
-    start = start_sd * rng.standard_normal((campaigns, blocks, 1, k))
-    cell = start_sd / 2 * rng.standard_normal((campaigns, blocks, cells, k))
-    levels = start + cell + slot_effect * slots[:, :, None, :]
-    return levels[..., 1:] - levels[..., :1]
+    lengths = alternating.block_lengths(k, blocks, whole_s)
+    shorter = np.sqrt(whole_s / lengths) if whole_s else np.ones(blocks)
+    found = []
+    for _ in range(workloads):
+        start = start_sd * rng.standard_normal((campaigns, blocks, 1, k))
+        cell = start_sd / 2 * rng.standard_normal((campaigns, blocks, cells, k))
+        cell *= shorter[:, None, None]
+        levels = start + cell + slot_effect * slots[:, :, None, :]
+        found.append(levels[..., 1:] - levels[..., :1])
+    return np.concatenate(found, axis=-1)
 
 
-def in_slots(slot_effect, start_sd, k, cells, blocks, campaigns, *, seed):
+def in_slots(shape, campaigns, *, seed, **how):
     """Return how campaigns of equal configurations end, looked at as the product does."""
-    y = of_slots(slot_effect, start_sd, k, cells, blocks, campaigns, seed=seed)
-    return alternating.sequential(y, (0.0,) * k)
+    y = of_slots(shape, campaigns, seed=seed, **how)
+    return alternating.sequential(y, np.zeros(1 + y.shape[-1]), shape.configurations)
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.05])
+@pytest.mark.parametrize(
+    ("configurations", "cells"), [(2, 1), (2, 5), (3, 1)] if FULL else [(2, 1), (3, 1)]
+)
+@pytest.mark.parametrize("machine", list(MACHINES) if FULL else ["reads", "writes"])
+def test_short_first_blocks(machine, configurations, cells, effect):
+    """Turns with drift, bursts, carry-over and warming: A/A and coverage are those of one length.
+
+    The first blocks have a quarter of the rounds, the next ones half of them.
+    """
+    effects = tuple(float(np.log1p(effect * number)) for number in range(configurations))
+    shared = equal(
+        configurations,
+        effects=effects,
+        lost=(0.3,) * configurations,
+        cold=(0.3,) * configurations,
+        warming_s=(2.0,) * configurations,
+        slot_effect=0.02,
+    )
+    campaigns = CAMPAIGNS
+    found = of_lengths(machine, shared, campaigns, cells, seed=17)
+    if effect == 0.0 and found.called.mean() > false_positive_bound(campaigns):
+        campaigns *= MORE
+        found = of_lengths(machine, shared, campaigns, cells, seed=18)
+    early = found.called & (found.blocks < LEAST_BLOCKS)
+    print(f"{found.called.mean():.3f} called, {early.mean():.3f} before block {LEAST_BLOCKS}")
+    if effect == 0.0:
+        assert found.called.mean() <= false_positive_bound(campaigns)
+    assert found.covered.mean(axis=0).min() >= 0.93
+
+
+def of_lengths(machine, truth, campaigns, cells, *, seed):
+    """Return how campaigns end whose first blocks are short."""
+    k, whole = truth.configurations, Way(rounds=40)
+    lengths_s = alternating.block_lengths(k, BLOCKS, whole.rounds * whole.counted_s)
+    parts = []
+    for number in range(0, campaigns, AT_ONCE):
+        y = None
+        for length_s in dict.fromkeys(lengths_s):
+            way = replace(whole, rounds=round(length_s / whole.counted_s))
+            how = {"campaigns": min(AT_ONCE, campaigns - number), "blocks": BLOCKS, "cells": cells}
+            seed_of = seed * 10_000 + number  # the slots are those of the seed, in each length
+            taken = take(MACHINES[machine], truth, way=way, seed=seed_of, **how)
+            of_length = alternating.contrasts(taken)
+            y = of_length if y is None else y
+            y[:, lengths_s == length_s] = of_length[:, lengths_s == length_s]
+        parts.append(alternating.sequential(y, truth.effects))
+    return alternating.Outcomes(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 @pytest.mark.parametrize("judge", [alternating.at_fixed_n, alternating.sequential])

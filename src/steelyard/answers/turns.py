@@ -18,12 +18,17 @@ import numpy as np
 
 from steelyard.answers import observations as obs
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import CampaignPlan, CampaignRecord, ScriptsInOrder
+from steelyard.core.campaign import (
+    CampaignPlan,
+    CampaignRecord,
+    ScriptsInOrder,
+    ShortBlocks,
+)
 from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, SwitchCost
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.quantities import INLINE, OPTIONAL, Computed, Named
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
-from steelyard.core.wording import KIB, MIB, format_bytes
+from steelyard.core.wording import KIB, MIB, format_bytes, format_duration
 from steelyard.report.document import Json, enumeration
 from steelyard.report.keys import Declared, keys_of
 from steelyard.stats import turns as turn_statistics
@@ -509,6 +514,24 @@ def order_words(order: ScriptsInOrder) -> str:
         return f"{words}; the first execution of each in a run does not count"
     words += "; one session runs each under every configuration in succession, in random order"
     return f"{words}, after one that does not count" if order.discards_first else words
+
+
+def block_parts(
+    short: Sequence[ShortBlocks], block_s: float, copying_s: float | None
+) -> Iterator[tuple[str, str]]:
+    """Yield what of a block is spent on copies of the data, and which blocks are shorter."""
+    if copying_s:
+        yield "copying", f"{copying_s:.1f} s of each block of {format_duration(block_s)}"
+    if short:
+        parts = (
+            f"{part.blocks} blocks with {part.counted_s:.2g} s of each run (about"
+            f" {format_duration(part.block_s)} a block)"
+            for part in short
+        )
+        yield (
+            "short",
+            f"at first {', then '.join(parts)}, so that a large difference ends the campaign early",
+        )
 
 
 def shared_pairs(pausing: Pausing | None, memory: SharedMemory | None) -> Iterator[tuple[str, str]]:

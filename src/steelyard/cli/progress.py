@@ -26,6 +26,7 @@ from steelyard.answers.money import burst_words, cost_words
 from steelyard.answers.outlook.compute import Forecast
 from steelyard.answers.outlook.section import condition_words, forecast_json
 from steelyard.answers.turns import (
+    block_parts,
     measured_words,
     shared_pairs,
     taken_words,
@@ -79,6 +80,8 @@ class PlainProgress(Progress):
             f"  after {format_duration(elapsed_s)}: at most {plan.stopping.max_blocks} blocks of"
             f" about {format_duration(plan.block_s)}{_design(plan)}"
         )
+        for name, text in block_parts(plan.short, plan.block_s, plan.copying_s):
+            _say(f"  {name}: {text}")
 
     def block_ended(self, outcome: BlockOutcome) -> None:
         """Say why a block is redone."""
@@ -335,6 +338,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         f"{count(len(experiment.configurations), 'configuration')} x {cells}{rounds},"
         f" about {format_duration(expected.block_s)}"
     )
+    parts = block_parts(expected.short, expected.block_s, expected.copying_s)
     first = f"preparation about {format_duration(expected.preparation_s)}"
     if experiment.compares_throughput:
         look_s = format_duration(expected.first_look_s)
@@ -349,6 +353,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         f"  design     {design}",
         *_turn_lines(experiment, expected),
         f"  block      {block}",
+        *(f"  {name:<10} {text}" for name, text in parts),
         *aim,
         *_rounds_lines(expected, stop.detect),
         f"  time       {first}; {end}",

@@ -6,9 +6,10 @@ means about 2 %.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice, repeat
 from typing import Annotated, ClassVar, Final
 
 from steelyard.core import measurement
@@ -228,6 +229,26 @@ class ScriptsInOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShortBlocks:
+    """Blocks at the beginning of a campaign whose runs are shorter than the file asks for.
+
+    Attributes:
+        block_s: Estimated seconds of one of them.
+    """
+
+    blocks: Annotated[int, "Blocks of this length."]
+    counted_s: Annotated[float, "Part of each of their runs that counts at most, s."]
+    block_s: Annotated[float, "Estimated length of one of them, s."]
+
+
+def times_of_blocks(short: Sequence[ShortBlocks], block_s: float) -> Iterator[float]:
+    """Yield the estimated seconds of each block in order, without end."""
+    for part in short:
+        yield from repeat(part.block_s, part.blocks)
+    yield from repeat(block_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignPlan:
     """How the blocks are made; a resumed campaign keeps it.
 
@@ -289,6 +310,19 @@ class CampaignPlan:
     memory: SharedMemory | None = None
     restores: tuple[tuple[str, str], ...] = ()
     noise: tuple["WorkloadNoise", ...] = ()
+    short: Annotated[
+        tuple[ShortBlocks, ...],
+        Named("short_blocks"),
+        OPTIONAL,
+        "First blocks that are shorter, so that a large difference ends the campaign early.",
+    ] = ()
+    copying_s: Annotated[
+        float | None, OPTIONAL, "Part of a block in which data are brought back, s."
+    ] = None
+
+    def block_time_s(self, index: int) -> float:
+        """Return the estimated seconds of a block by its number, from 0."""
+        return next(islice(times_of_blocks(self.short, self.block_s), index, None))
 
     @property
     def means(self) -> tuple[str, ...]:

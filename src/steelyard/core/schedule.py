@@ -399,10 +399,14 @@ class PlannedBlock:
     """One complete block: each configuration equally often in each cell; ``index`` from 0.
 
     In sub-blocks the baseline is in each of them.
+
+    Attributes:
+        counted_s: So much of each of its runs counts at most; None: as much as the file asks for.
     """
 
     index: int
     starts: tuple[PlannedStart, ...]
+    counted_s: float | None = None
 
     @property
     def sub_blocks(self) -> tuple[tuple[PlannedStart, ...], ...]:

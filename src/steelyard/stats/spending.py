@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from steelyard.core.campaign import StoppingRule
+from steelyard.core.campaign import ShortBlocks, StoppingRule
 from steelyard.stats import special
 from steelyard.stats.intervals import FloatArray
 
@@ -336,9 +336,14 @@ def stopping_rule(
     )
 
 
-def blocks_within(budget_s: float, block_s: float) -> int:
-    """Return how many whole blocks of ``block_s`` seconds fit into the budget."""
-    return max(math.floor(budget_s / block_s), 0)
+def blocks_within(budget_s: float, block_s: float, short: Sequence[ShortBlocks] = ()) -> int:
+    """Return how many blocks of ``block_s`` seconds, after the short ones, fit into the budget."""
+    number = 0
+    for seconds in (part.block_s for part in short for _ in range(part.blocks)):
+        if seconds > budget_s:
+            return number
+        number, budget_s = number + 1, budget_s - seconds
+    return number + max(math.floor(budget_s / block_s), 0)
 
 
 def result_level(rule: StoppingRule, blocks: int, *, is_last: bool = False) -> float | None:

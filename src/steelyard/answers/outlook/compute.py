@@ -8,11 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from steelyard.core.campaign import NoiseProfile, Rounds, StoppingRule, WorkloadNoise
+from steelyard.core.campaign import (
+    NoiseProfile,
+    Rounds,
+    ShortBlocks,
+    StoppingRule,
+    WorkloadNoise,
+    times_of_blocks,
+)
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Load, Mode, Pausing, SharedMemory
@@ -52,6 +60,7 @@ class OutlookTerms:
         weights: Of the configurations in a contrast.
         is_fixed: A number of blocks is asked for, and looked at once.
         contrasts: Of the blocks of an A/A campaign that campaigns are drawn from, as in the noise.
+        short: The first blocks, where they are shorter; their noise counts as that of the others.
     """
 
     shape: BlockShape
@@ -65,10 +74,15 @@ class OutlookTerms:
     weights: tuple[float, ...] = PAIR
     is_fixed: bool = False
     contrasts: tuple[float, ...] = ()
+    short: tuple[ShortBlocks, ...] = ()
 
     def seconds(self, blocks: float) -> float:
         """Return the seconds from the start to the end of so many blocks."""
-        return self.preparation_s + blocks * self.block_s
+        saved_s, left = 0.0, blocks
+        for part in self.short:
+            number = min(left, part.blocks)
+            saved_s, left = saved_s + number * (self.block_s - part.block_s), left - number
+        return self.preparation_s + blocks * self.block_s - saved_s
 
     def rule(self, max_blocks: int) -> StoppingRule:
         """Return what a campaign of at most so many blocks stops by."""
@@ -315,6 +329,8 @@ class Forecast:
         reading: Workloads that only read, which come first in a block of turns.
         otherwise: The same where transactions turn out to be too long for turns; None: no turns
             are expected, or the file insists on them.
+        short: The first blocks, where they are shorter.
+        copying_s: Of one block: data are brought back to the prepared state.
     """
 
     mode: Mode
@@ -336,6 +352,8 @@ class Forecast:
     memory: SharedMemory | None = None
     reading: tuple[str, ...] = ()
     otherwise: "Forecast | None" = None
+    short: tuple[ShortBlocks, ...] = ()
+    copying_s: float = 0.0
 
     @property
     def at_once(self) -> int | None:
@@ -345,7 +363,8 @@ class Forecast:
     @property
     def first_look_s(self) -> float:
         """Return seconds from the start to the first look at the results."""
-        return self.preparation_s + self.stopping.first_look * self.block_s
+        times_s = times_of_blocks(self.short, self.block_s)
+        return self.preparation_s + sum(islice(times_s, self.stopping.first_look))
 
     def most_s(self, experiment: Experiment) -> float:
         """Return the longest a campaign takes: long runs come on top of its budget."""

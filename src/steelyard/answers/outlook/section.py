@@ -20,6 +20,7 @@ from steelyard.answers.outlook.compute import (
 )
 from steelyard.answers.results import command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
+    block_parts,
     measured_words,
     plan_json,
     shared_pairs,
@@ -416,6 +417,7 @@ def _time_and_disk(found: CampaignOutlook) -> doc.Section:
             f"{doc.count(arms, 'configuration')} x {doc.count(cells, 'cell')}, about {block}",
         ),
         *_rounds(expected),
+        *block_parts(expected.short, expected.block_s, expected.copying_s),
         (
             "blocks",
             f"about {expected.max_blocks} within {format_duration(experiment.stop.budget_s)}",

@@ -12,6 +12,7 @@ from steelyard.answers.findings import checkpoint_phases
 from steelyard.answers.neighbours import BUSY_SHARE, OtherPrograms, other_programs
 from steelyard.answers.turns import (
     BACKGROUND,
+    block_parts,
     is_told,
     order_pairs,
     shared_pairs,
@@ -506,6 +507,7 @@ def design_pairs(
         ("mode", f"{_MODE[plan.mode]}{cost}"),
         *_rounds(plan),
         *order_pairs(plan.in_order),
+        *block_parts(plan.short, plan.block_s, plan.copying_s),
         *_judging(analysis, plan),
         ("warm-up", _chosen_warm_up(plan.warm_up)),
         ("data", _reset(analysis.experiment, plan)),
@@ -521,6 +523,7 @@ def _alternating_pairs(
         *turn_pairs(analysis.experiment, plan.turns),
         *order_pairs(plan.in_order),
         *shared_pairs(plan.pausing, plan.memory),
+        *block_parts(plan.short, plan.block_s, plan.copying_s),
         *_judging(analysis, plan),
         ("warm-up", _warm_up(analysis, plan.warm_up)),
         ("data", _data_of_turns(analysis.experiment, plan)),

@@ -10,7 +10,7 @@ run is paid once, whatever the rounds.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -23,6 +23,7 @@ from steelyard.core.campaign import (
     NoiseProfile,
     Rounds,
     RoundsFor,
+    ShortBlocks,
     StoppingRule,
     settling_s,
 )
@@ -38,6 +39,8 @@ from steelyard.core.schedule import (
     PlannedRun,
     PlannedStart,
     Schedule,
+    TurnTimes,
+    WorkloadTurns,
     sub_block_sizes,
 )
 from steelyard.core.wording import InputError, format_duration, format_percent, parse_duration_s
@@ -69,11 +72,13 @@ def mode_for(switch: SwitchCost, *, single_pass: bool = False, alternates: bool 
     return Mode.STARTS
 
 
-def blocks_planned(experiment: Experiment, left_s: float, block_s: float) -> int:
+def blocks_planned(
+    experiment: Experiment, left_s: float, block_s: float, short: Sequence[ShortBlocks] = ()
+) -> int:
     """Return how many blocks a campaign may take; a single pass is one, however long it takes."""
     if experiment.is_single_pass:
         return 1
-    within = blocks_within(left_s, block_s)
+    within = blocks_within(left_s, block_s, short)
     return within if experiment.stop.blocks is None else min(within, experiment.stop.blocks)
 
 
@@ -112,11 +117,13 @@ def schedule_of(
     rounds: int = 1,
     reading: Collection[str] = (),
     at_once: int | None = None,
+    short: Sequence[ShortBlocks] = (),
 ) -> Schedule:
     """Return the order of an experiment's runs, as its design asks.
 
     Workloads that only read are named in ``reading``: alternating blocks begin with them. Where
-    not all servers fit, so many are up ``at_once``, the baseline's among them.
+    not all servers fit, so many are up ``at_once``, the baseline's among them. The first blocks
+    may be ``short``.
     """
     names = [configuration.name for configuration in experiment.configurations]
     if experiment.is_single_pass:
@@ -129,6 +136,12 @@ def schedule_of(
         blocks=blocks,
         rounds=rounds,
     )
+    lengths = (part.counted_s for part in short for _ in range(part.blocks))
+    shorter = [
+        replace(block, counted_s=counted_s)
+        for block, counted_s in zip(drawn.blocks, lengths, strict=False)
+    ]
+    drawn = replace(drawn, blocks=(*shorter, *drawn.blocks[len(shorter) :]))
     if mode is not Mode.ALTERNATING:
         return drawn
     blocks_drawn = [_reads_first(block, reading) for block in drawn.blocks]
@@ -396,8 +409,18 @@ def block_s(
         settling = float(settling_s(experiment.system, warm_up_s))
         settling += run_overhead_s(experiment) if settling else 0.0
         return again + runs + arms * cells * (times.switch_s + settling)
-    restores = {Reset.START: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[reset]
-    return restores * times.restore_s + arms * (times.start_s + warm_ups) + runs
+    return copying_s(experiment, frame) + arms * (times.start_s + warm_ups) + runs
+
+
+def copying_s(experiment: Experiment, frame: StartFrame, *, at_once: int | None = None) -> float:
+    """Return for how long of a block data are brought back to the prepared state, in seconds."""
+    arms = len(experiment.configurations)
+    restores = {Reset.START: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[frame.reset]
+    if frame.mode is Mode.ALTERNATING and restores:
+        restores = starts_in_turns(arms, at_once)
+    if frame.mode is Mode.BACK_TO_BACK:
+        restores = min(restores, 1)
+    return restores * frame.times.restore_s
 
 
 def starts_in_turns(configurations: int, at_once: int | None) -> int:
@@ -441,6 +464,117 @@ def connecting_s(experiment: Experiment) -> float:
     """Return the seconds that the connections of a run in turns take, all times together."""
     each_s = POD_RUN_OVERHEAD_S if experiment.is_in_kubernetes else CONNECTION_S
     return (experiment.measure.turns.reconnects + 1) * each_s
+
+
+# What counts of a run in the first blocks: a guess between 1 and 2 s. Shorter ones say too little
+# of small differences, and longer ones save nothing (METHOD 3.4).
+SHORT_S = 1.5
+_WORTH_IT = (
+    2 / 3
+)  # of a whole block's time; simulated: above it noisier blocks cost more than they save
+
+
+def short_blocks(
+    experiment: Experiment,
+    frame: StartFrame,
+    *,
+    rounds: Rounds,
+    at_once: int | None = None,
+    turns: Sequence[WorkloadTurns] = (),
+) -> tuple[ShortBlocks, ...]:
+    """Return the short blocks that a campaign begins with; empty where they would save little.
+
+    There are as many of them as the first interim result has, and as many again of a length
+    between theirs and the whole one. All configurations have one length in a block, and the
+    lengths change between whole squares of slots, so that each slot has each length equally often.
+
+    Args:
+        experiment: To be measured.
+        frame: Of its starts.
+        rounds: Of a start: those of several last as long as they were chosen for.
+        at_once: Servers that are up together, if these are not all.
+        turns: Of its workloads, where they are known already.
+    """
+    if not _may_be_short(experiment, frame, rounds):
+        return ()
+    whole_s = block_s(experiment, frame, rounds=rounds.number, at_once=at_once)
+    most_s = max(_counted_s(experiment, frame.mode, turns))
+    found = []
+    for blocks, counted_s in short_lengths(len(experiment.configurations), most_s):
+        shorter = shortened(experiment, frame.mode, counted_s, turns)
+        seconds = block_s(shorter, frame, rounds=rounds.number, at_once=at_once)
+        found.append(ShortBlocks(blocks=blocks, counted_s=counted_s, block_s=seconds))
+    return tuple(found) if found and found[0].block_s <= _WORTH_IT * whole_s else ()
+
+
+def short_lengths(configurations: int, whole_s: float) -> tuple[tuple[int, float], ...]:
+    """Return how many of the first blocks count for so many seconds of each run.
+
+    Empty where whole squares of slots do not end at the first interim result, or where the whole
+    length is not longer.
+    """
+    blocks = first_look_of(configurations)
+    if blocks % configurations or whole_s <= SHORT_S:
+        return ()
+    return tuple((blocks, round(s, 3)) for s in (SHORT_S, math.sqrt(SHORT_S * whole_s)))
+
+
+def _may_be_short(experiment: Experiment, frame: StartFrame, rounds: Rounds) -> bool:
+    """Return whether a verdict may come early, and no other purpose needs runs of full length."""
+    stop = experiment.stop
+    ends_early = stop.early and stop.width is None and stop.blocks is None
+    compares = experiment.compares_throughput and not experiment.is_single_pass
+    needs_length = experiment.goal is not None or any(load.is_open for load in experiment.loads)
+    return (
+        ends_early
+        and compares
+        and experiment.twin_of is None
+        and not needs_length
+        and rounds.chosen_for is RoundsFor.ONE
+        and frame.switch is not SwitchCost.REPROVISION
+        and all(workload.command is None for workload in experiment.workloads)
+    )
+
+
+def _counted_s(
+    experiment: Experiment, mode: Mode, turns: Sequence[WorkloadTurns]
+) -> Iterator[float]:
+    """Yield what counts of a run of each workload."""
+    for workload in experiment.workloads:
+        times = _times_of(experiment, workload.name, turns)
+        counts = times.counted_s / times.turn_s if mode is Mode.ALTERNATING else 1.0
+        yield counts * experiment.run_time_s(workload.name)
+
+
+def _times_of(experiment: Experiment, workload: str, turns: Sequence[WorkloadTurns]) -> TurnTimes:
+    own = (each.times for each in turns if each.workload == workload)
+    return next(own, experiment.measure.turns)
+
+
+def shortened(
+    experiment: Experiment,
+    mode: Mode,
+    counted_s: float | None,
+    turns: Sequence[WorkloadTurns] = (),
+) -> Experiment:
+    """Return an experiment of whose runs so many seconds count at most; None: as it is.
+
+    In turns each set of connections keeps two of them at least. Runs in one piece last whole
+    seconds.
+    """
+    if counted_s is None:
+        return experiment
+
+    def length_s(workload: str) -> float:
+        times = _times_of(experiment, workload, turns)
+        needed_s = float(math.ceil(counted_s))
+        if mode is Mode.ALTERNATING:
+            least_s = 2 * (times.reconnects + 1) * times.turn_s
+            needed_s = max(counted_s * times.turn_s / times.counted_s, least_s)
+        return min(needed_s, experiment.run_time_s(workload))
+
+    workloads = (replace(each, run_time_s=length_s(each.name)) for each in experiment.workloads)
+    return replace(experiment, workloads=tuple(workloads))
 
 
 # Between instances of one kind: a guess; METHOD 3.8 simulates 1.4 %, and 1 to 4 % are expected.

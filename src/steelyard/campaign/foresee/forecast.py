@@ -103,7 +103,8 @@ def forecast(
     rounds = choose_rounds(experiment, engine, frame, noise=measured or ASSUMED_NOISE)
     at_once = None if choice.memory is None else choice.memory.at_once
     block = durations.block_s(experiment, frame, rounds=rounds.number, at_once=at_once)
-    max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
+    short = durations.short_blocks(experiment, frame, rounds=rounds, at_once=at_once)
+    max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block, short)
     sustained_s = sustained.forecast_s(
         experiment, warm_up_s=warm_up_s, switch_s=times.restore_s + times.start_s
     )
@@ -113,6 +114,8 @@ def forecast(
         reset=reset,
         preparation_s=preparation,
         block_s=block,
+        short=short,
+        copying_s=durations.copying_s(experiment, frame, at_once=at_once),
         max_blocks=max_blocks,
         stopping=stopping_for(experiment, switch, max_blocks),
         warm_up_s=warm_up_s,

@@ -154,6 +154,7 @@ def outlook_terms(
         results=expected.stopping.results,
         preparation_s=expected.preparation_s,
         block_s=expected.block_s,
+        short=expected.short,
         budget_s=experiment.stop.budget_s,
         max_blocks=expected.max_blocks,
         first_look=expected.stopping.first_look,

@@ -31,7 +31,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from steelyard.answers.turns import still_warming
-from steelyard.campaign.design.schedule import block_coin, cells_of
+from steelyard.campaign.design.schedule import block_coin, cells_of, shortened
 from steelyard.campaign.evidence.run_log import RawStore, log_order
 from steelyard.campaign.evidence.run_rules import (
     generator_failed,
@@ -276,6 +276,7 @@ class BlockTaker:
     made: Callable[[campaign.ServerMade], None] = lambda _: None
     void: Void | None = None
     warmed_s: float | None = None
+    _counted_s: float | None = None  # of the runs of the present block, where it is a short one
     _up: dict[str, _Server] = field(default_factory=dict)
     _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
 
@@ -301,7 +302,7 @@ class BlockTaker:
         Runs whose places are ``kept`` are not taken again: those of a single pass that there are.
         A try that is ``bearing`` neighbours goes on beside them.
         """
-        self.void = None
+        self.void, self._counted_s = None, block.counted_s
         if self.plan.reset is Reset.BLOCK:
             self._restored.clear()
         together = block.sub_blocks if self._alternates else [(start,) for start in block.starts]
@@ -521,8 +522,10 @@ class BlockTaker:
         orders = [
             log_order(measure.log, name=Path(one.raw_name).stem, store=self.raw) for one in places
         ]
+        plan = self.plan
+        lasting = shortened(self.experiment, plan.mode, self._counted_s, plan.turns)
         work = Work(
-            seconds=self.experiment.run_time_s(cell.workload),
+            seconds=lasting.run_time_s(cell.workload),
             warm_up_s=owed_s,
             ramp_s=measure.discard_start_s,
         )
@@ -706,7 +709,7 @@ class BlockCompleter:
         bearing = bears_neighbours(
             record.blocks,
             block.index,
-            block_s=0.0 if record.plan is None else record.plan.block_s,
+            block_s=0.0 if record.plan is None else record.plan.block_time_s(block.index),
             budget_s=math.inf if single else record.experiment.stop.budget_s,
         )
         places = {run.place for run in kept}

@@ -43,6 +43,7 @@ from steelyard.core.campaign import (
     Rounds,
     ScriptsInOrder,
     Sessions,
+    ShortBlocks,
     Status,
     WarmUpChoice,
 )
@@ -238,9 +239,12 @@ class Campaign:
             PreflightError: The budget ends before the first interim result, which is asked for.
         """
         budget_s, begun_s = self.experiment.stop.budget_s, self.directory.journal.elapsed_s
-        taken_s = [each.lasted_s or plan.block_s for each in record.blocks if each.complete]
-        fits = begun_s + max(plan.block_s, *taken_s[-1:], 0.0) <= budget_s
-        first, each_s = plan.stopping.first_look, fmean(taken_s or [plan.block_s])
+        taken = [each for each in record.blocks if each.complete]
+        taken_s = [each.lasted_s or plan.block_time_s(each.index) for each in taken]
+        late_s = [taken_s[-1] - plan.block_time_s(taken[-1].index)] if taken else []
+        next_s = plan.block_time_s(len(taken)) + max(0.0, *late_s, 0.0)
+        fits = begun_s + next_s <= budget_s
+        first, each_s = plan.stopping.first_look, fmean(taken_s or [next_s])
         needed_s = begun_s + (first - len(taken_s)) * each_s
         awaited = self.experiment.awaits_verdict
         if not awaited or len(taken_s) >= first or (fits and needed_s <= budget_s):
@@ -323,12 +327,14 @@ class Campaign:
         )
         noise = profile_for(self.experiment, in_turns=mode is Mode.ALTERNATING)
         rounds = self._rounds(frame, noise)
-        block_s = durations.block_s(
-            with_lengths(self.experiment, in_order, alternates=choice.alternates),
-            frame,
-            rounds=rounds.number,
-            at_once=None if choice.memory is None else choice.memory.at_once,
-        )
+        at_once = None if choice.memory is None else choice.memory.at_once
+        lasting = with_lengths(self.experiment, in_order, alternates=choice.alternates)
+        block_s = durations.block_s(lasting, frame, rounds=rounds.number, at_once=at_once)
+        short: tuple[ShortBlocks, ...] = ()
+        if not in_order:  # whole rounds of scripts are not made shorter
+            short = durations.short_blocks(
+                self.experiment, frame, rounds=rounds, at_once=at_once, turns=turns
+            )
         left_s = self.experiment.stop.budget_s - self.directory.journal.elapsed_s
         plan = CampaignPlan(
             mode=mode,
@@ -338,7 +344,7 @@ class Campaign:
             restore_s=restoring.tried_s,
             block_s=block_s,
             stopping=stopping_for(
-                self.experiment, switch, blocks_planned(self.experiment, left_s, block_s)
+                self.experiment, switch, blocks_planned(self.experiment, left_s, block_s, short)
             ),
             warm_up=warm_up,
             start_s=round(times.start_s, 3),
@@ -355,6 +361,8 @@ class Campaign:
             memory=choice.memory,
             restores=restoring.others,
             noise=noise.workloads if noise.is_measured_like(mode) else (),
+            short=short,
+            copying_s=round(durations.copying_s(self.experiment, frame, at_once=at_once), 3),
         )
         self._store(plan)
         blocks = plan.stopping.max_blocks
@@ -378,6 +386,7 @@ class Campaign:
             rounds=plan.rounds,
             reading=[w.name for w in self.experiment.workloads if self.engine.only_reads(w)],
             at_once=plan.at_once,
+            short=plan.short,
         )
         # The schedule first: a plan in the journal promises that the schedule is there.
         self.directory.write_schedule(schedule)

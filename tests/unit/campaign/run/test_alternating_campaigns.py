@@ -11,11 +11,13 @@ from fakes.campaigns import IN_TURNS, Stage, an_experiment, four_configurations,
 from fakes.servers import World
 from fakes.standing import FakeStandstill
 from steelyard.answers.observations import observe
+from steelyard.answers.outlook.compute import Forecast
 from steelyard.answers.turns import turn_pairs
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee.forecast import forecast
+from steelyard.campaign.run import runner
 from steelyard.core.campaign import CampaignRecord, Status
-from steelyard.core.experiment import Design, Experiment, Measure, Reset, SwitchCost
+from steelyard.core.experiment import Design, Experiment, Measure, Reset, Stop, SwitchCost
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode, Pausing, TurnTimes
@@ -81,6 +83,7 @@ def test_a_server_that_cannot_stand_still_after_its_start_voids_the_try(
 def test_a_workload_takes_turns_for_as_long_as_it_asks(tmp_path: Path) -> None:
     """Four times the seconds are four times the turns; the other workload is as before."""
     experiment = an_experiment(workloads=("reads", "writes"))
+    experiment = replace(experiment, stop=replace(experiment.stop, early=False))
     reads, writes = experiment.workloads
     asked = 4 * experiment.measure.run_time_s
     stage = staged(
@@ -97,6 +100,61 @@ def test_a_workload_takes_turns_for_as_long_as_it_asks(tmp_path: Path) -> None:
     assert analysis.plan is not None
     pairs = dict(turn_pairs(stage.experiment, analysis.plan.turns))
     assert pairs["measured, writes"].startswith(f"{asked:g} s per configuration")
+
+
+def test_the_first_blocks_are_short_and_all_lengths_are_known_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With five loads the load is most of a block: it begins with a quarter of the turns."""
+    monkeypatch.setattr(runner, "decide", lambda *_: None)  # all blocks of the budget are taken
+    measure = Measure(run_time_s=10.0)
+    experiment = an_experiment(loads=5, measure=measure, stop=Stop(budget_s=900.0))
+    stage = staged(tmp_path / "campaign", experiment)
+    record = read_campaign(stage.run() and stage.path)
+    assert record.plan is not None
+    first, second = record.plan.short
+    assert (first.blocks, second.blocks) == (4, 4)
+    assert first.counted_s == durations.SHORT_S < second.counted_s < 6.0
+    assert first.block_s < second.block_s < record.plan.block_s
+    turns = [{len(run.turns) for run in runs} for runs in by_block(record).values()]
+    assert turns[:4] == [{10}] * 4  # 2.5 s of turns, of which 1.5 s count
+    assert turns[4:8] == [{20}] * 4
+    assert turns[8:] == [{40}] * len(turns[8:])
+    planned = read_schedule(stage.path).blocks
+    assert len(planned) == record.plan.stopping.max_blocks
+    assert [block.counted_s for block in planned[:9]] == [1.5] * 4 + [3.0] * 4 + [None]
+    whole = [block.lasted_s for block in record.blocks]
+    assert sum(filter(None, whole)) < 900.0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"stop": Stop(early=False)},
+        {"stop": Stop(width=0.01)},
+        {"stop": Stop(blocks=12)},
+        {"measure": Measure(run_time_s=10.0, runs_per_start=2)},
+    ],
+)
+def test_what_needs_whole_runs_has_no_short_blocks(
+    changed: dict[str, object], tmp_path: Path
+) -> None:
+    """Where no early verdict ends it, or a start covers what it has to, all blocks are alike."""
+    experiment = an_experiment(loads=5, measure=Measure(run_time_s=10.0))
+    assert len(forecast_of(experiment, tmp_path).short) == 2
+    assert not forecast_of(replace(experiment, **changed), tmp_path).short  # type: ignore[arg-type]
+
+
+def test_a_block_that_is_mostly_starts_is_not_shortened(tmp_path: Path) -> None:
+    """One load of 5 s: a short block saves less than a third of a whole one, and says less."""
+    assert not forecast_of(an_experiment(), tmp_path).short
+
+
+def forecast_of(experiment: Experiment, tmp_path: Path) -> Forecast:
+    """Return what a campaign in turns would take."""
+    bench = Stage.new(experiment, tmp_path / f"forecast-{len(list(tmp_path.iterdir()))}").bench()
+    assembly = Assembly(engine=bench._engine, platforms=bench._platforms, room=IN_TURNS)
+    return forecast(experiment, assembly)
 
 
 def test_a_campaign_in_turns_finds_what_is_there(tmp_path: Path) -> None:
@@ -122,7 +180,8 @@ def test_a_campaign_in_turns_finds_what_is_there(tmp_path: Path) -> None:
     record = read_campaign(tmp_path / "campaign")
     for runs in by_block(record).values():
         assert len(runs) == 2 * 4
-        assert all([turn.round for turn in run.turns] == list(range(20)) for run in runs)
+        length = 10 if runs[0].block < 4 else 14  # of 20: blocks begin short
+        assert all([turn.round for turn in run.turns] == list(range(length)) for run in runs)
         ordered = [run.cell.workload for run in sorted(runs, key=lambda run: run.position)]
         assert ordered == ["reads"] * 4 + ["writes"] * 4
 

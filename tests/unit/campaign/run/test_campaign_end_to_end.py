@@ -121,14 +121,14 @@ def test_a_budget_without_a_block_ends_with_what_it_lacks(path: Path) -> None:
 
 def slow_from_the_first_block(path: Path, budget_s: float = 300.0) -> Stage:
     """Return a campaign whose blocks take three times as long as was measured before them."""
-    stage = Stage.new(an_experiment(stop=Stop(budget_s=budget_s)), path)
+    stage = Stage.new(an_experiment(stop=Stop(budget_s=budget_s, early=False)), path)
     stage.listener.at_run = lambda _: stage.clock.advance(30.0)
     return stage
 
 
 def test_a_budget_without_an_interim_result_is_refused_before_the_first_block(path: Path) -> None:
     """What starts took has shown it: the budget that serves is named, and no block is taken."""
-    stage = Stage.new(an_experiment(stop=Stop(budget_s=60.0)), path)
+    stage = Stage.new(an_experiment(stop=Stop(budget_s=60.0, early=False)), path)
     with pytest.raises(PreflightError, match="comes after 4 blocks, and the budget of 60 s"):
         stage.run()
     assert stage.listener.plan is not None

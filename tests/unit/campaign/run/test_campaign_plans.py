@@ -75,8 +75,8 @@ def test_a_short_budget_says_what_it_does_decide(tmp_path: Path) -> None:
     assert own.needed_s is not None
     assert 0.2 < own.within_budget < 0.9
     assert f"; {int(10 * own.within_budget)} of 10 campaigns detect 3 % in 30 min, 9 of" in warning
-    shorter = planned(replace(short, name="shorter", stop=Stop(budget_s=400.0)), tmp_path)
-    assert shortfall(shorter, None).startswith("7 min end before the first interim result")
+    shorter = planned(replace(short, name="shorter", stop=Stop(budget_s=300.0)), tmp_path)
+    assert shortfall(shorter, None).startswith("5 min end before the first interim result")
 
 
 def test_other_designs_stand_beside_that_of_the_file(tmp_path: Path) -> None:
