@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from support.endpoint import Server
+from support.endpoint import Server, run, started
 from support.live import Steelyard
 
 pytestmark = pytest.mark.live
@@ -83,3 +84,55 @@ def test_the_smallest_value_that_is_about_as_good_as_the_best_is_named(
     report = (steelyard.directory / "c" / "report.md").read_text()
     assert "temporary (pages)" in report
     assert "again (ms)" not in report
+
+
+@pytest.fixture
+def counting(programs: Path) -> Iterator[Server]:
+    """A server that has loaded pg_stat_statements, with a table and another database."""
+    with started(programs) as made:
+        made.do("ALTER SYSTEM SET shared_preload_libraries = pg_stat_statements")
+        run(made.restart_command)
+        made.do(*_TABLES, "CREATE EXTENSION pg_stat_statements", "CREATE DATABASE other")
+        yield made
+
+
+_BOTH = "SELECT count(*) FROM sold a JOIN sold b USING (shop) WHERE a.amount > 5 AND b.id IN (1, 2)"
+_UPPER = "SELECT count(*) FROM sold, (SELECT 1 FROM sold LIMIT 20) b WHERE upper(note) = 'A'"
+_SECRET = "SELECT count(*) FROM sold a WHERE note LIKE '%$1;%' AND a.shop = 3"
+
+
+def test_the_dearest_statements_run_with_common_values(
+    steelyard: Steelyard, counting: Server
+) -> None:
+    """What writes, is of another database, or has a parameter of no column is left out by name."""
+    counting.do("SELECT pg_stat_statements_reset()")
+    counting.do(_BOTH, _UPPER, _SECRET, "UPDATE sold SET amount = amount + 1")
+    counting.do("SELECT count(*) FROM generate_series(1, 3000000)", database="other")
+    words = ("try", "--dsn", counting.uri, "--set", "random_page_cost=1.1", "--plans", "--top")
+    done = steelyard.run(*words, "2")
+    assert done.returncode == 0, done.stderr
+    assert "left out: it is of the database other" in done.stderr
+    assert "left out: it may write" in done.stderr
+    assert "of sold.amount)" in done.stderr
+    scripts = sorted(steelyard.directory.glob("top-statements/*.sql"))
+    texts = " ".join(path.read_text() for path in scripts)
+    assert len(scripts) == 2
+    assert "IN ('" in texts
+    assert "a.shop = '" in texts
+    assert "$" not in texts
+    names = [line.split()[0] for line in done.stderr.splitlines() if "upper(note)" in line]
+    if names:  # it took longer than the two that run
+        assert "is compared with no column" in done.stderr
+    ((name,),) = counting.rows(
+        "SELECT queryid::text FROM pg_stat_statements WHERE query LIKE '%upper(note)%'"
+        " AND query NOT LIKE '%queryid%'"
+    )
+    (steelyard.directory / "values.yaml").write_text(f"{name}: [1, 20, X]\n")
+    done = steelyard.run(*words, "3", "--parameters", "values.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["statements"]) == 3
+    assert "$3 = X (given)" in done.stderr
+    (steelyard.directory / "values.yaml").write_text("- 1\n")
+    done = steelyard.run(*words, "3", "--parameters", "values.yaml")
+    assert done.returncode == 2, done.stderr
+    assert "QUERYID: [value of $1" in done.stderr

@@ -7,7 +7,8 @@ import click
 # Group -> its options, in the order that `--help-all` shows them.
 GROUPS: Final = {
     "Question": (
-        "override set profile script builtin scale clients protocol rate slo run-time switch seed"
+        "override set profile script top parameters rewrite ddl "
+        "builtin scale clients protocol rate slo run-time switch seed"
     ),
     "Database": (
         "cpus memory shared-buffers max-connections for postgres-version storage page-size "

@@ -59,6 +59,7 @@ from steelyard.cli.options import at_terminal
 from steelyard.core.campaign import RoundsFor
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
 from steelyard.core.schedule import CLOSED, Mode
+from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import (
     ExperimentFileError,
     InputError,
@@ -70,6 +71,8 @@ from steelyard.core.wording import (
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import write_text
 from steelyard.report import document as doc
+from steelyard.systems.postgres.existing.platform import keywords_of
+from steelyard.systems.postgres.top import parameters_of, top_lines, top_statements
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.differences import choose_design, switch_cost
 
@@ -428,6 +431,8 @@ class TrialOptions(WrittenOptions):
     server_memory: str | None
     server_cpus: str | None
     scripts: tuple[str, ...]
+    top: int | None
+    parameters: Path | None
     rewrites: tuple[str, ...]
     ddl: tuple[str, ...]
     clients: str | None
@@ -469,8 +474,9 @@ def run_trial(options: TrialOptions) -> None:
         PreflightError: Nobody agreed.
     """
     seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
-    _require_trial(options)
     run, doors = options.run(_TRIAL), real_doors()
+    options = _with_top(options, doors)
+    _require_trial(options)
     try:
         text = trial_text(options, seed, _tried(options, seed, doors))
         loaded = load_written(text, run, doors)
@@ -626,6 +632,45 @@ def _tried_workloads(options: TrialOptions) -> str:
     named = [{"file": file, "weight": weight} for file, weight in scripts]
     copied = ", copy_tables: auto" if options.ddl else ""
     return f"  - {{name: {_yaml(name)}, scripts: {_yaml(named)}{copied}}}"
+
+
+_TOP: Final = Path("top-statements")  # where the statements of --top are written
+
+
+def _with_top(options: TrialOptions, doors: Doors) -> TrialOptions:
+    """Return the options with the dearest statements of the server as scripts, and print them.
+
+    Raises:
+        InputError: None of them can run, or the file of parameters is not one.
+    """
+    if options.top is None:
+        if options.parameters is not None:
+            raise InputError("--parameters has values for --top", hint="Add --top 10.")
+        return options
+    target, _ = target_at(options.dsn or "existing")
+    uri = target.get("uri")
+    found = top_statements(
+        doors.sql.reach(
+            keywords_of(EndpointTarget(uri=str(uri)) if uri else EndpointTarget()),
+            any_database=False,
+        ),
+        doors.sql,
+        options.top,
+        parameters_of(options.parameters),
+    )
+    if not options.quiet:
+        click.echo(printable("\n".join(top_lines(found, _TOP))), err=True)
+    files = []
+    for statement in (each for each in found if each.script):
+        files.append(str(_TOP / f"q{statement.name}.sql"))
+        _TOP.mkdir(exist_ok=True)
+        write_text(Path(files[-1]), statement.script, error_type=RecordError)
+    if not files:
+        raise InputError(
+            "pg_stat_statements has no statement that can run here",
+            hint="Give the values of parameters: --parameters FILE.",
+        )
+    return replace(options, scripts=(*options.scripts, *files), top=None, parameters=None)
 
 
 def _tried(options: TrialOptions, seed: int, doors: Doors) -> Tried:

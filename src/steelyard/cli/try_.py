@@ -56,6 +56,18 @@ from steelyard.cli.options import (
     metavar="STATEMENT",
     help="Try an index or other DDL, on copies of the tables that the scripts name.",
 )
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The N dearest queries of pg_stat_statements.",
+)
+@click.option(
+    "--parameters",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="YAML: values of their parameters, by queryid.",
+)
 @click.option("-b", "--builtin", metavar="LIST", help="pgbench's scripts (default: select-only).")
 @click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor of these (default: 10).")
 @click.option("-c", "--clients", metavar="LIST", help="Sessions (default: 8; 1 with --script).")

@@ -343,6 +343,21 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda found: values.get(found["name"] or "", found[0]), text)
 
 
+def without_literals(statement: str) -> str:
+    """Return a statement with a space for each of its literals and quoted names."""
+    return re.sub(_LITERAL, " ", statement, flags=re.DOTALL)
+
+
+def with_values(statement: str, values: Sequence[str]) -> str:
+    """Return a statement with its parameters ``$1`` and so on replaced by SQL expressions."""
+    parameter = re.compile(rf"(?:{_LITERAL})|\$(?P<number>\d+)\b", re.DOTALL)
+
+    def value(match: re.Match[str]) -> str:
+        return values[int(match["number"]) - 1] if match["number"] else match[0]
+
+    return parameter.sub(value, statement)
+
+
 def only_reads(script: str) -> bool:
     """Return whether all statements of a script only read, by their words.
 
@@ -358,7 +373,7 @@ def writing(script: str) -> tuple[int, str] | None:
     """
     for command in commands(script):
         for statement in command.statements:
-            bare = re.sub(_LITERAL, " ", statement, flags=re.DOTALL).lstrip("( \t\n")
+            bare = without_literals(statement).lstrip("( \t\n")
             if not _reads(bare):
                 word = None if not _READING.match(bare) else _WRITING.search(bare)
                 words = " ".join(bare.split()[:2])
