@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 121688,
-    "lines of tests": 110386,
-    "files": 335,
+    "lines of src": 122036,
+    "lines of tests": 110439,
+    "files": 336,
     "longest file": 877,
-    "import edges": 2468,
+    "import edges": 2476,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }
