@@ -14,7 +14,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import CampaignAnalysis, verdict_sentence, verdict_word
-from steelyard.answers.scripts.compute import execution_of
+from steelyard.answers.scripts.compute import execution_of, titles_of
 from steelyard.answers.scripts.verdicts import Execution, ScriptResult
 from steelyard.core.campaign import Status
 from steelyard.core.findings import Outcome, Verdict, parse_condition
@@ -102,6 +102,25 @@ def test_of_many_scripts_the_screen_has_the_first_rows() -> None:
     assert "s199" in render_terminal(document, 100, whole=True)
 
 
+def test_of_several_configurations_the_screen_has_sentences() -> None:
+    """Tables of each would fill screens; the report has them."""
+    record = a_scripted_record({"a": 0.5, "b": 0.0})
+    third = replace(record.experiment.configurations[1], name="t2")
+    experiment = replace(
+        record.experiment, configurations=(*record.experiment.configurations, third)
+    )
+    more = [replace(run, configuration="t2") for run in record.runs if run.configuration == "t1"]
+    analysis = analyse(replace(record, experiment=experiment, runs=(*record.runs, *more)))
+    document = build_document(analysis)
+    screen = " ".join(render_terminal(document, 100, more="it").split())
+    assert "reports, t1 against t0: a slower, +" in screen
+    assert "reports, t2 against t0: a slower, +" in screen
+    (section,) = (each for each in document.sections if each.anchor == "scripts")
+    tables = [block for block in section.blocks if hasattr(block, "rows")]
+    assert len(tables) == 2
+    assert not any(hasattr(block, "rows") for block in section.brief)
+
+
 def test_times_that_vary_too_much_are_unstable() -> None:
     """At the end only: before it more blocks may come."""
     noise = {"wild": 0.8, "calm": 0.01}
@@ -151,6 +170,12 @@ def test_the_gate_names_the_scripts_that_fail_it() -> None:
     (failure,) = (case for case in suite.iter("testcase") if case.find("failure") is not None)
     assert "s007" in failure.get("name", "")
     assert float(failure.get("time", "0")) > 0.0
+
+
+def test_scripts_are_called_by_their_files() -> None:
+    """Without directory and suffix, unless two are then the same."""
+    assert titles_of(("q/one.sql", "two.sql")) == {"q/one.sql": "one", "two.sql": "two"}
+    assert titles_of(("a/q.sql", "b/q.sql"))["a/q.sql"] == "a/q.sql"
 
 
 def test_one_script_alone_is_the_result_itself() -> None:

@@ -9,6 +9,7 @@ result step by step, after Holm. That a script is equivalent is said at the leve
 Scripts have this only where a workload has several of them: one alone is the workload's result.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -179,12 +180,12 @@ def script_results(
     if not any(times.counts.any() for times in every):
         return ()
     ratios = np.stack([times.ratios(contrast) for times in every], axis=1)
-    plans = _plans(record, workload.name)
+    plans, titles = _plans(record, workload.name), titles_of(names_of(workload))
     used = {name: _used(plans.get(name, {})) for name in names_of(workload)}
     return tuple(
         ScriptResult(
             script=times.script,
-            title=title_of(times.script, names_of(workload)),
+            title=titles[times.script],
             load=times.cell.load,
             verdict=judged.verdict,
             is_unstable=judged.is_unstable,
@@ -211,10 +212,11 @@ def script_results(
     )
 
 
-def title_of(name: str, names: Sequence[str]) -> str:
-    """Return the file name of a script without suffix; the whole path if two share it."""
-    stem = PurePath(name).stem
-    return stem if sum(PurePath(each).stem == stem for each in names) == 1 else name
+def titles_of(names: Sequence[str]) -> dict[str, str]:
+    """Return the file name of each script without suffix; the whole path if two share it."""
+    stems = {name: PurePath(name).stem for name in names}
+    numbers = Counter(stems.values())
+    return {name: stem if numbers[stem] == 1 else name for name, stem in stems.items()}
 
 
 def _times(seen: obs.Observations, cell: CellKey, script: str) -> _Times:

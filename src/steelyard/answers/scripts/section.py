@@ -36,10 +36,12 @@ def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...
         lead = doc.Paragraph(text=_lead(analysis, result))
         unstable = [*_unstable(ordered)]
         blocks += [lead, _table(analysis, result, ordered), *unstable]
-        brief += [lead, _table(analysis, result, ordered[:_FIRST], short=True), *unstable]
-        if len(ordered) > _FIRST:
+        brief.append(lead)
+        if len(compared) == 1:
+            brief += [_table(analysis, result, ordered[:_FIRST], short=True), *unstable]
             rest = len(ordered) - _FIRST
-            brief.append(doc.Paragraph(text=f"and {rest} more in the whole report"))
+            more = doc.Paragraph(text=f"and {rest} more in the whole report")
+            brief += [more] if rest > 0 else []
         blocks += _used(analysis, result, ordered)
     return (
         doc.Section(
