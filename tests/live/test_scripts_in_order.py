@@ -116,6 +116,8 @@ def test_settings_of_a_session_alternate_script_by_script(
     assert told["in_succession"]
     assert told["round_s"] > 0.0
     assert "one session runs each script under all of them" in summary["design"]["reason"]
+    # Few executions are what was meant, and no finding.
+    assert not any(finding["code"] == "few-transactions" for finding in summary["findings"])
 
 
 @pytest.mark.usefixtures("facts")

@@ -227,7 +227,9 @@ def _few_transactions(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         cells = {
             cell: float(np.median([r.measurement.transactions for r in runs if r.measurement]))
             for (name, cell), runs in facts.seen.runs.items()
-            if name == configuration and any(run.measurement for run in runs)
+            if name == configuration
+            # In a given order a few are what was asked for.
+            and any(run.measurement is not None and not run.is_in_order for run in runs)
         }
         if not cells:
             continue

@@ -474,6 +474,12 @@ _TESTED = (
     "The warm-up is tested in every block, and longer in the next one where a configuration was"
     " still warming up."
 )
+# One session runs on a server that runs on.
+IN_SUCCESSION = WarmUpChoice(
+    warm_up_s=0.0,
+    how="floor",
+    risk="Each script runs once under every configuration before what counts of a block.",
+)
 _COLD = (
     f"The data are larger than {format_bytes(PREWARM_BYTES)} and were not loaded into memory after"
     " the starts: each configuration is measured while it fills its shared buffers, and the one"

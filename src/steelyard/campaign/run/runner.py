@@ -6,6 +6,7 @@ when all its runs do; whatever ends the campaign, the bench is destroyed and the
 While it runs it tells a ``Progress``; ``cli`` shows what it tells, tests collect it.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -315,7 +316,7 @@ class Campaign:
                 self.progress.stage(f"taking no turns: {choice.reason}")
                 mode = mode_for(switch)
                 reset = reset_for(self.experiment, mode, writes=self.engine.writes())
-        warm_up = self._warm_up(restoring.means, mode)
+        warm_up = self._warm_up(restoring.means, mode, in_order)
         capacities = self._capacities(restoring.means, warm_up)
         frame = StartFrame(
             mode=mode,
@@ -492,7 +493,12 @@ class Campaign:
     def _taker(self) -> BenchTaker:
         return BenchTaker(engine=self.engine, bench=self.bench, clock=self.clock)
 
-    def _warm_up(self, means: str, mode: Mode) -> WarmUpChoice:
+    def _warm_up(self, means: str, mode: Mode, in_order: Sequence[ScriptsInOrder]) -> WarmUpChoice:
+        succeeding = {order.workload for order in in_order if order.sessions}
+        if self.experiment.measure.warm_up_s is None and succeeding == {
+            workload.name for workload in self.experiment.workloads
+        }:
+            return beside_blocks.IN_SUCCESSION
         declared = beside_blocks.declared_warm_up(
             self.experiment,
             alternates=mode is Mode.ALTERNATING,
