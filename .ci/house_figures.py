@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122040,
-    "lines of tests": 110464,
+    "lines of src": 122054,
+    "lines of tests": 110466,
     "files": 336,
     "longest file": 877,
     "import edges": 2476,
