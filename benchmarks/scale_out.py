@@ -132,7 +132,7 @@ def compare(pairs: int, seconds: int) -> None:
         here, there = (" ".join(f"{us:.0f}" for us in found[workers]) for workers in (0, 2))
         print(f"pair {pair + 1}: processes {here} us, workers {there} us", flush=True)
     for share, logs in zip(SHARES, np.array(changes).T, strict=True):
-        interval = block_interval(logs, 0.95)
+        interval = block_interval(logs, 0.05)
         low, middle, high = np.expm1([interval.low, interval.estimate, interval.high]) * 100.0
         print(f"p{share * 100:g}: {middle:+.1f} % [{low:+.1f}, {high:+.1f}]")
 
