@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122054,
+    "lines of src": 122056,
     "lines of tests": 110466,
     "files": 336,
     "longest file": 877,

@@ -156,7 +156,9 @@ def _way_to_first_look(missing: int, record: CampaignRecord, plan: CampaignPlan)
     """Return how long it would have taken with the blocks that are missing, and the option."""
     needed_s = None
     if record.status is Status.BUDGET:
-        needed_s = _SLACK * (record.elapsed_s + missing * plan.block_s)
+        first = plan.stopping.first_look
+        blocks_s = sum(plan.block_time_s(index) for index in range(first - missing, first))
+        needed_s = _SLACK * (record.elapsed_s + blocks_s)
     longest, longest_s, shorter = _longest_part(record.experiment, plan)
     return _TEXTS.blocks_needed(
         needed_s=needed_s,
