@@ -102,8 +102,12 @@ def in_shop(server: Server) -> "psycopg.Connection[tuple[object, ...]]":
     )
 
 
-def test_an_index_is_measured_beside_sessions_of_others(steelyard: Steelyard, shop: Server) -> None:
+@pytest.mark.parametrize("version", ["shop", "old_shop"])
+def test_an_index_is_measured_beside_sessions_of_others(
+    steelyard: Steelyard, version: str, request: pytest.FixtureRequest
+) -> None:
     """What it costs is told before; the originals are left alone, and the copies are dropped."""
+    shop: Server = request.getfixturevalue(version)
     write_scripts(steelyard)
     with closing(in_shop(shop)) as session:
         session.execute("BEGIN")
