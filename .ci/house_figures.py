@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
     "lines of src": 122056,
-    "lines of tests": 110466,
+    "lines of tests": 110470,
     "files": 336,
     "longest file": 877,
     "import edges": 2476,
