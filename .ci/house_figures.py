@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122056,
-    "lines of tests": 110470,
-    "files": 336,
+    "lines of src": 122439,
+    "lines of tests": 110477,
+    "files": 337,
     "longest file": 877,
-    "import edges": 2476,
+    "import edges": 2486,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }

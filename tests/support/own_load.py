@@ -18,7 +18,7 @@ from typing import BinaryIO, TextIO
 
 CLIENTS, SECONDS, LOG, CONFIGURATION = sys.argv[1:5]
 IDLE = 3 / 7 if CONFIGURATION == "idle" else 0.0  # of the time that an answer takes
-# What ended it. No event of threads: whom its signal finds in `wait` holds the lock that `set` wants.
+# What ended it. No event of threads: a signal in `wait` finds the lock that `set` wants taken.
 over: list[str] = []
 
 

@@ -88,7 +88,7 @@ def test_a_campaign_has_verdicts_tables_charts_and_the_report() -> None:
     assert campaign.charts["effects"].to_dict()["vconcat"]
     assert campaign.summary == json.loads((QUICK / "summary.json").read_text("utf-8"))
     assert campaign.report_html() == (QUICK / "report.html").read_text("utf-8")
-    assert "reads: large is faster than small" in repr(campaign)
+    assert "reads, large vs small (baseline): faster" in repr(campaign)
 
 
 def test_what_is_no_campaign_is_refused(tmp_path: Path) -> None:

@@ -199,7 +199,9 @@ def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 
         ("outcome", lambda each: "counts" if each.complete else f"thrown away: {each.reason}"),
         *(
             doc.column(
-                f"{c.workload}: {c.configuration} against {c.baseline}", partial(effect, c), _EFFECT
+                f"{c.workload}: {c.configuration} vs {c.baseline} (baseline)",
+                partial(effect, c),
+                _EFFECT,
             )
             for c in analysis.results
         ),

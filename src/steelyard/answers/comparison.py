@@ -544,7 +544,7 @@ def across_document(pair: CampaignPair) -> doc.Document:
     moments = " and ".join(doc.utc(moment) for moment in pair.started_at)
     remark = doc.Paragraph(text=CONFOUNDED, tone=doc.Tone.WARNING)
     return doc.Document(
-        title=f"{second} against {first}",
+        title=f"{second} vs {first}",
         subtitle=f"two campaigns, not interleaved · {moments}",
         sections=(
             doc.Section(anchor="verdicts", title="Two campaigns", blocks=(remark,)),
@@ -648,7 +648,7 @@ def pair_document(pair: PairComparison) -> doc.Document:
     )
     document = doc.Document(
         title=campaign.experiment.name,
-        subtitle=f"{pair.configuration} against {pair.reference} · {ending(campaign)}"
+        subtitle=f"{pair.configuration} vs {pair.reference} (baseline) · {ending(campaign)}"
         f" · {doc.utc(campaign.started_at)}",
         sections=(
             replace(verdicts, blocks=(note, *verdicts.blocks)),

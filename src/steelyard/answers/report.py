@@ -69,7 +69,7 @@ from steelyard.answers.result.method import (
     limits_section,
     method_section,
 )
-from steelyard.answers.result.section import place_line, rankings, result_section
+from steelyard.answers.result.section import compared, place_line, rankings, result_section
 from steelyard.answers.results import is_interim
 from steelyard.answers.scalability import (
     ScalabilityCurve,
@@ -416,13 +416,11 @@ def build_document(analysis: results.CampaignAnalysis) -> doc.Document:
     """Return the report of a campaign, whole or partial, as a document."""
     experiment = analysis.experiment
     single = experiment.is_single_pass
-    contest = f"{doc.enumeration(experiment.contenders)} against {experiment.baseline}"
+    contest = results.contest_of(experiment)
     if rankings(analysis):  # they have the names
-        contest = f"{len(experiment.contenders)} others against {experiment.baseline}"
+        contest = f"{len(experiment.contenders)} others vs {experiment.baseline} (baseline)"
     if experiment.attribution is not None:
         contest = design_words(experiment.attribution)
-    if len(experiment.configurations) == 1:
-        contest = f"{experiment.baseline} alone"
     sections = (
         replace(section, shown=answer.shown)
         for answer in ANSWERS
@@ -438,6 +436,7 @@ def build_document(analysis: results.CampaignAnalysis) -> doc.Document:
         subtitle=f"{contest} · {results.ending(analysis)} · {doc.utc(analysis.started_at)}",
         description=experiment.description,
         place=place_line(analysis),
+        setup=tuple(compared(analysis)),
         sections=tuple(with_marks(sections, analysis)),
     )
     return doc.filled(document, experiment.words)

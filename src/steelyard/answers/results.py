@@ -34,7 +34,7 @@ from steelyard.core.schedule import (
     Mode,
     WorkloadName,
 )
-from steelyard.core.wording import format_duration, format_percent
+from steelyard.core.wording import format_duration
 from steelyard.report import document as doc
 from steelyard.report.keys import load_data, row_of
 from steelyard.stats.noise import LEAST_INSTANCES
@@ -623,43 +623,35 @@ def pending(comparison: Comparison) -> str:
     return f"{reason}; {doc.effect_value(comparison.effect)} so far, without an interval"
 
 
-def effect_phrase(comparison: Comparison, *, interval_first: bool) -> str:
-    """Return the effect with its interval; the interval first where the estimate is biased."""
+def effect_phrase(comparison: Comparison, margin: float) -> str:
+    """Return the effect: its interval first, because an early stop biases the estimate."""
     pair = doc.bounds(comparison.effect)
     value = doc.effect_value(comparison.effect)
     if pair is None:
         return value
-    if interval_first:
-        low, high = format_percent(pair[0]), format_percent(pair[1])
-        return f"{low} to {high} ({doc.CONFIDENCE}), estimate {value}"
-    return f"{value} {doc.effect_interval(comparison.effect)} ({doc.CONFIDENCE})"
+    inside = margin if comparison.verdict is Verdict.EQUIVALENT else None
+    return f"{doc.effect_range(*pair, inside=inside)} ({doc.CONFIDENCE}), estimate {value}"
 
 
 def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     """Return the verdict on one comparison as a clause without the workload's name."""
-    ours, theirs = contestants(comparison)
+    margin, sides = analysis.experiment.stop.margin, contest(comparison)
     if doc.bounds(comparison.effect) is None:
-        return f"no verdict yet on {ours} against {theirs}: {pending(comparison)}"
-    effect = effect_phrase(comparison, interval_first=stopped_early(analysis))
-    margin = doc.share(analysis.experiment.stop.margin)
+        return f"{sides}: no verdict yet, {pending(comparison)}"
     if comparison.depends_on_load:
-        return _divided_clause(analysis, comparison)
+        return f"{sides}: {_divided_clause(analysis, comparison)}"
     if extremes := opposites(comparison.scripts):
         told = script_sentence(analysis.experiment, extremes)
-        return f"the effect of {ours} against {theirs} is {MIXED}: {told}; all together {effect}"
-    if comparison.verdict is Verdict.NO_CLEAR_DIFFERENCE:
-        return _undecided_clause(analysis, comparison)
-    word = comparison.verdict.value
-    if comparison.verdict is Verdict.EQUIVALENT:
-        clause = f"{ours} and {theirs} are equivalent within {margin}"
-    elif comparison.no_practical_weight:
-        weight = f"but by less than {margin}, of no practical weight"
-        clause = f"{ours} is {word} than {theirs}, {weight}"
-    elif comparison.verdict is Verdict.FASTER:
-        return f"{ours} is {word} than {theirs} by {effect}"
-    else:
-        clause = f"{ours} is {word} than {theirs}"
-    return f"{clause}: {effect}"
+        return f"{sides}: {MIXED}, {told}; all together {effect_phrase(comparison, margin)}"
+    more = more_minutes(comparison, analysis.experiment.stop.detect)
+    told = f"{plain_word(comparison, margin)}, {effect_phrase(comparison, margin)}"
+    return f"{sides}: {told}{'; ' if more else ''}{more}"
+
+
+def contest(comparison: Comparison) -> str:
+    """Return what is compared with what: ``large vs small (baseline)``."""
+    ours, theirs = contestants(comparison)
+    return f"{ours} vs {theirs} (baseline)"
 
 
 def script_sentence(experiment: Experiment, scripts: Sequence[ScriptResult]) -> str:
@@ -670,6 +662,13 @@ def script_sentence(experiment: Experiment, scripts: Sequence[ScriptResult]) -> 
         return f"{script.title}{place if len(experiment.closed_loads) > 1 else ''}"
 
     return in_a_sentence(scripts, name)
+
+
+def contest_of(experiment: Experiment) -> str:
+    """Return what an experiment compares with what: ``a, b vs c (baseline)``."""
+    if not experiment.contenders:
+        return f"{experiment.baseline} alone"
+    return f"{', '.join(experiment.contenders)} vs {experiment.baseline} (baseline)"
 
 
 def contestants(comparison: Comparison) -> tuple[str, str]:
@@ -691,14 +690,15 @@ def pair_limit(comparison: Comparison) -> str:
 
 
 def _divided_clause(analysis: CampaignAnalysis, result: Comparison) -> str:
-    ours, theirs = contestants(result)
-    clause = f"the effect of {ours} against {theirs} depends on load"
-    extremes = extreme_cells(analysis, result)
+    word, extremes = (
+        plain_word(result, analysis.experiment.stop.margin),
+        extreme_cells(analysis, result),
+    )
     if extremes is None:
-        return f"{clause}: read the cells"
+        return f"{word}, see the loads"
     together = cells_together(analysis.experiment)
     least, most = (effect_at(analysis.experiment, cell) for cell in extremes)
-    return f"{clause}: from {least} to {most} ({together})"
+    return f"{word}, {least} to {most} ({together})"
 
 
 def extreme_cells(
@@ -737,24 +737,14 @@ def effect_at(experiment: Experiment, cell: Comparison) -> str:
     return f"{effect} at {cell_name(experiment, cell.load)}"
 
 
-def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
-    low, high = doc.bounds(comparison.effect) or (0.0, 0.0)
-    effect = f"between {format_percent(low)} and {format_percent(high)} ({doc.CONFIDENCE})"
-    more = more_minutes(comparison, analysis.experiment.stop.detect)
-    ours, theirs = contestants(comparison)
-    clause = f"no clear difference between {ours} and {theirs}"
-    told = f"the effect is {effect}, estimate {doc.effect_value(comparison.effect)}"
-    return f"{clause}: {told}{'; ' if more else ''}{more}"
-
-
 def early_note(verdict: Verdict, blocks: int) -> str:
-    """Return what an early stop means: the estimate of a difference is too large.
+    """Return what an early stop means: the estimate of a difference is too far from zero.
 
     A verdict may come before the checks of the design have enough blocks.
     """
     unchecked = blocks < LEAST_BLOCKS
     notes = (
-        "" if verdict is Verdict.EQUIVALENT else "the estimate is a little too large",
+        "" if verdict is Verdict.EQUIVALENT else "the true effect is probably a little smaller",
         f"the checks of the design need {LEAST_BLOCKS} blocks (--stop-early no)" * unchecked,
     )
     return ": ".join(filter(None, ("stopped early", "; ".join(filter(None, notes)))))
@@ -764,7 +754,7 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     """Return the verdict on one comparison as a sentence that can be read alone."""
     clause = verdict_clause(analysis, comparison)
     if doc.bounds(comparison.effect) is None:
-        return f"{comparison.workload}: {clause}"
+        return f"{comparison.workload}, {clause}"
     is_early = decided_early(analysis, comparison)
     early = f", {early_note(comparison.verdict, comparison.blocks)}" if is_early else ""
     blocks = doc.count(comparison.blocks, "block")
@@ -772,7 +762,7 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     told = f"{clause}, {price}" if price else clause
     when = ", interim" if is_interim(analysis) else ""
     limits = f"{pair_limit(comparison)}{control_limit(comparison)}"
-    return f"{comparison.workload}{when}: {told}, {blocks}{early}{limits}"
+    return f"{comparison.workload}, {told}{when}; {blocks}{early}{limits}"
 
 
 def what_it_runs(workload: Workload) -> str:

@@ -63,9 +63,8 @@ def _effects(analysis: results.CampaignAnalysis) -> doc.Figure:
         identity="effects",
         kind=doc.ChartKind.EFFECTS,
         title="Effects with their intervals",
-        caption=f"Difference in {RATE} against {results.compared_names(analysis)[0]}: {marks}; the"
-        " grey "
-        f"band is ±{margin}, of no practical weight. Each workload has its own axis.",
+        caption=f"Difference in {RATE} vs {results.compared_names(analysis)[0]}: {marks};"
+        f" the grey band is ±{margin}, of no practical weight. Each workload has its own axis.",
         alt=f"Forest plot of effects on {RATE}. {sentences}.",
         configurations=results.compared_names(analysis),
     )
@@ -274,7 +273,7 @@ def comparison_section(analysis: results.CampaignAnalysis) -> doc.Section:
         return doc.Section(
             anchor="comparisons", title="Comparisons per cell", blocks=(doc.Paragraph(text=text),)
         )
-    title = f"Comparisons per cell, against {results.compared_names(analysis)[0]}"
+    title = f"Comparisons per cell, vs {results.compared_names(analysis)[0]} (baseline)"
     margin = analysis.experiment.stop.margin
     table = doc.table_of(
         cells,

@@ -384,5 +384,7 @@ def show(
         click.echo(for_this_terminal(document, files=files), nl=False)
         return
     page = [each for each in files if each.endswith(".html")]
-    more = ", or ".join([f"steelyard report --full {wording.quoted(path)}", *page])
+    place = wording.quoted(path)
+    reasons = [f"steelyard explain {place} (reasons)"] if analysis.results else []
+    more = ", ".join([*reasons, f"steelyard report --full {place} (everything)", *page])
     click.echo(for_this_terminal(document, more=more), nl=False)

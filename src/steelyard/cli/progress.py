@@ -287,7 +287,7 @@ def forecast_text(
     with_schedule: bool = False,
 ) -> str:
     """Return a forecast for people, a line per question they would ask."""
-    contest = " against ".join(t.name for t in experiment.configurations)
+    contest = results.contest_of(experiment)
     limits: tuple[str, ...] = ()
     if experiment.attribution is not None:
         contest, limits = (

@@ -421,7 +421,7 @@ def _ticks_below(figure: Figure) -> Any:  # noqa: ANN401 - Undefined or a number
 
 
 def _effect_panel(figure: Figure, panel: Panel) -> Drawing:
-    told = f"difference in {figure.words.rate} against {figure.configurations[0]}"
+    told = f"difference in {figure.words.rate} vs {figure.configurations[0]}"
     title = told if panel.last else None
     axis = alt.Axis(title=title, labelExpr=_SIGNED_PERCENT, tickCount=_ticks_below(figure))
     x = alt.X("effect:Q", axis=axis, scale=alt.Scale(zero=True, padding=12))
@@ -564,7 +564,7 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     """
     axis = alt.Axis(title="block, in run order", format="d", grid=False, tickMinStep=1)
     x = alt.X("block:Q", axis=axis, scale=alt.Scale(nice=False, padding=12, zero=False))
-    against = f"effect against {figure.configurations[0]}"
+    against = f"effect vs {figure.configurations[0]}"
     base = chart_of(panel).encode(color=colour_of(figure, legend=False))
     base = base.transform_calculate(percent="100 * (exp(datum.log_ratio) - 1)")
     y_axis = alt.Axis(title=against, labelExpr=_SIGNED_PERCENT, tickCount=5)

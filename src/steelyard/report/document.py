@@ -111,26 +111,41 @@ class BulletList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A line of percentages with its zero and the margin that does not matter, for a whole page.
+
+    Attributes:
+        start: Left end, %; ``end`` the right one.
+        margin: Half-width of the band without practical relevance, %.
+        ticks: Places with a number, %.
+    """
+
+    start: float
+    end: float
+    margin: float
+    ticks: tuple[float, ...] = (0.0,)
+
+    def place(self, percent: float) -> float:
+        """Return where a value lies on the line: 0 at its left end, 1 at its right end."""
+        return min(1.0, max(0.0, (percent - self.start) / (self.end - self.start)))
+
+    def label(self, tick: float) -> str:
+        """Return a tick as a text: ``+10 %``."""
+        return f"{tick:+g} %" if tick else "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalDrawing:
-    """An interval to be drawn on a line with its zero and the margin that does not matter.
+    """An interval to be drawn along an axis.
 
     Attributes:
         low: Lower bound, %; ``value`` and ``high`` likewise.
-        margin: Half-width of the band without practical weight, %.
-        start: Left end of the line, %.
-        end: Right end of the line, %.
     """
 
     low: float
     value: float
     high: float
-    margin: float
-    start: float
-    end: float
-
-    def place(self, percent: float) -> float:
-        """Return where a value lies on the line: 0 at its left end, 1 at its right end."""
-        return min(1.0, max(0.0, (percent - self.start) / (self.end - self.start)))
+    axis: Axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,16 +155,20 @@ class VerdictCard:
     Attributes:
         workload: What was asked of the server.
         configuration: That is set against the baseline, by its name.
-        contest: Who against whom: ``fitted against default``.
+        contest: What is compared with what: ``fitted vs default (baseline)``.
         word: The verdict in a word or two.
         main: The most important figure or phrase, interval before estimate.
         sentence: The whole verdict in one sentence, to be read alone.
+        claim: The same without blocks, prices and limits.
         details: What stands beside it: estimate, confidence, blocks, "stopped early".
         drawing: The interval, or None while there is none.
         notes: What limits the statement.
         price: Who may lose what, where the sides do not keep the same; else empty.
         marked: Parts of the sentence that its tone belongs to.
-        levels: Rate and latency of both sides, a line per load.
+        work: What was run, on how much data.
+        levels: Rates of both sides, a line per load.
+        latency: Which percentiles clearly changed; empty where that is not known.
+        why: Which counter moved, and where the time went; empty where there is no difference.
         money: What it comes to in money; empty where nobody says what servers cost.
     """
 
@@ -160,18 +179,28 @@ class VerdictCard:
     tone: Tone
     main: str
     sentence: str
+    claim: str
     details: tuple[str, ...]
     drawing: IntervalDrawing | None
     notes: tuple[str, ...] = ()
     price: str = ""
     marked: tuple[str, ...] = ()
+    work: str = ""
     levels: tuple[str, ...] = ()
+    latency: str = ""
+    why: str = ""
     money: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Return why, as a line of its own."""
+        return f"why: {self.why}" if self.why else ""
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Return what stands below its sentence, a line each."""
-        return (*self.levels, *((self.money,) if self.money else ()), *self.notes)
+        told = (*self.levels, self.reason, self.latency, self.money, *self.notes)
+        return tuple(filter(None, told))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -544,6 +573,7 @@ class Document:
         subtitle: Who against whom, how it ended, when it was.
         description: Why the question was asked; empty when nobody said.
         place: Servers and machine in a line; empty where they are not known.
+        setup: What is compared, and under what: it stands on top.
         links: To other pages; a report of its own has none.
         query: What a list was searched by; None where there is nothing to search.
         refresh_s: A browser is to ask for the page again after so many seconds; None: never.
@@ -553,6 +583,7 @@ class Document:
     subtitle: str
     description: str = ""
     place: str = ""
+    setup: tuple[KeyValues, ...] = ()
     sections: tuple[Section, ...]
     links: tuple[Link, ...] = ()
     query: str | None = None
@@ -627,9 +658,16 @@ def bounds(estimate: Estimate | None) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
-def effect_range(low: float, high: float) -> str:
-    """Return an interval as people say it: ``+8.1 % to +16.9 %``."""
-    return f"{wording.format_percent(low)} to {wording.format_percent(high)}"
+def effect_range(low: float, high: float, *, inside: float | None = None) -> str:
+    """Return ``+8.1 % to +16.9 %``; an end that rounds to a margin around it gets a digit more."""
+    return f"{_end(low, inside)} to {_end(high, inside)}"
+
+
+def _end(value: float, inside: float | None) -> str:
+    text = wording.format_percent(value)
+    if inside is None or text.lstrip("+-") != wording.format_percent(inside).lstrip("+"):
+        return text
+    return f"{100 * value:+.2f} %"
 
 
 def between(estimate: Estimate | None, shown: Callable[[float], str]) -> str:

@@ -125,6 +125,7 @@ def render_markdown(document: doc.Document) -> str:
     """Return the whole document; charts are described in words."""
     parts = [f"# {escape(document.title)}", escape(document.subtitle)]
     parts += [escape(text) for text in (document.place, document.description) if text]
+    parts += map(_block, document.setup)
     linked = {
         link.address
         for section in document.sections
@@ -167,7 +168,11 @@ def render_summary(document: doc.Document) -> str:
     relying on it.
     """
     titled = f"**{escape(document.title)}**: {escape(document.subtitle)}"
-    head = [titled, *([escape(document.place)] if document.place else []), ""]
+    setup = [
+        "; ".join(f"{escape(name)}: {escape(value)}" for name, value in block.pairs)
+        for block in document.setup[:1]
+    ]
+    head = [titled, *([escape(document.place)] if document.place else []), *setup, ""]
     told = [
         each
         for section in document.sections

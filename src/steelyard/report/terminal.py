@@ -34,10 +34,15 @@ _LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
 _LONGEST_NUMBER = 28  # columns: what is longer in a column of numbers is a text
 _TIE = "\ue000"  # a space that no line is broken at; Rich breaks at a no-break space, too
 _WITH_UNIT = re.compile(r"(\d) ((?:[KMGT]iB|tps|ms)\b)")
+_SCREEN = 25  # lines of a first screen
+_NARROW_SCREEN = 45
+_WIDE = 80  # columns from which a first screen has the fewer lines
+_BRIEFEST = 4
+_FEW = 3  # configurations on the briefest screens
 _LINE = 56  # columns of an interval's drawing
 _LEGEND = {
     "│┿": "│ no difference",
-    "·": "· of no practical weight",
+    "·": "· of no practical relevance",
     "◆": "━◆━ interval and estimate",
 }
 
@@ -73,7 +78,14 @@ def render_terminal(
     )
     tied = doc.harmless(document, _tied)
     page = _Page(width=width, whole=whole, first=bool(more))
-    console.print(page.first_screen(tied, more) if more else page.document(tied, files))
+    most = _SCREEN if width >= _WIDE else _NARROW_SCREEN
+    for brevity in range(_BRIEFEST + 1):
+        out.seek(0)
+        out.truncate()
+        shown = replace(page, brevity=brevity)
+        console.print(shown.first_screen(tied, more) if more else shown.document(tied, files))
+        if not more or out.getvalue().count("\n") <= most:
+            break
     return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))
 
 
@@ -92,17 +104,25 @@ def _tied(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
-    """Blocks as Rich renderables for so many columns; ``first``: they share one screen."""
+    """Blocks as Rich renderables for so many columns; ``first``: they share one screen.
+
+    Attributes:
+        brevity: What a first screen does without, so that it is one: from 1 on all bullets but the
+            first and the legend, from 2 on latencies and what is longer than a line, from 3 on
+            settings beyond a few configurations, then reasons.
+    """
 
     width: int
     whole: bool = False
     first: bool = False
     most: int = _MOST_ROWS
+    brevity: int = 0
 
     def document(self, document: doc.Document, files: tuple[str, ...]) -> RenderableType:
         parts: list[RenderableType] = [
             Text(document.title, style="bold"),
             Text(document.subtitle, style=_QUIET),
+            *(part for block in document.setup for part in (Text(), self.pairs(block))),
         ]
         parts += [
             self.section(s)
@@ -118,10 +138,11 @@ class _Page:
         """Return what answers the question itself, in about 25 lines."""
         parts: list[RenderableType] = [Text(document.title, style="bold")]
         parts += [Text(line, style=_QUIET) for line in (document.subtitle, document.place) if line]
+        parts += [part for block in document.setup[:1] for part in (Text(), self.cut(block))]
         for section in document.sections:
             if section.first and not all(isinstance(block, doc.Figure) for block in section.blocks):
                 parts.append(self.section(replace(section, blocks=section.brief or section.blocks)))
-        return Group(*parts, Text(), Text(f"All of it: {more}", style=_QUIET, overflow="fold"))
+        return Group(*parts, Text(), Text(f"Next: {more}", style=_QUIET, overflow="fold"))
 
     def section(self, section: doc.Section) -> RenderableType:
         drawn = [block for block in section.blocks if not isinstance(block, self.left_out(section))]
@@ -152,7 +173,7 @@ class _Page:
             case doc.FindingList():
                 return Group(*(_finding(item) for item in block.items))
             case _:
-                return _plain(block)
+                return _plain(block, 1 if self.brevity else None)
 
     def cards(self, block: doc.VerdictCards) -> RenderableType:
         lines: list[RenderableType] = [*self.ranked(block.rankings)]
@@ -164,11 +185,14 @@ class _Page:
         for card in () if block.rankings else block.cards:
             lines += [_sentence(card)]
             if card.drawing is not None:
-                drawn = _drawing(card.drawing, _STYLE[card.tone], min(_LINE, self.width - 4))
+                length = min(_LINE, self.width - 4)
+                if not (marks and self.first):  # all have one axis
+                    lines.append(Padding(_scale(card.drawing.axis, length), (0, 0, 0, 2)))
+                drawn = _drawing(card.drawing, _STYLE[card.tone], length)
                 lines.append(Padding(drawn, (0, 0, 0, 2)))
                 marks += drawn.plain
             lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in self.below(card)]
-        if marks:
+        if marks and not self.brevity:
             told = (words for mark, words in _LEGEND.items() if set(mark) & set(marks))
             lines.append(Padding(Text("   ".join(told), style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)
@@ -178,25 +202,34 @@ class _Page:
 
         Args:
             card: Of them.
-            rated: With rates and prices, for which very many have no room either.
+            rated: With rates, reasons and prices, for which very many have no room either.
         """
-        told = f"{card.workload}: {card.contest}: {card.word}, {card.main}"
-        text = Text(", ".join([told, *card.details[:1]]))
-        start = len(f"{card.workload}: {card.contest}: ")
-        text.stylize(_STYLE[card.tone], start, start + len(card.word))
+        text = Text(card.claim)
+        _mark(text, card)
         yield text
-        if not rated:
-            return
-        levels = card.levels if len(card.levels) < 2 else ("; ".join(card.levels),)
-        money = (card.money,) if card.money else ()
-        yield from (Padding(Text(each, style=_QUIET), (0, 0, 0, 2)) for each in (*levels, *money))
+        if rated:
+            levels = "; ".join(card.levels)
+            reason = self.in_a_line(card.reason) if self.brevity < _BRIEFEST else ""
+            told = filter(None, (levels, reason, card.money))
+            yield from (Padding(Text(each, style=_QUIET), (0, 0, 0, 2)) for each in told)
 
     def below(self, card: doc.VerdictCard) -> tuple[str, ...]:
         """Return what stands below a verdict; on a first screen rates in a line where they fit."""
-        levels = "; ".join(card.levels)
-        if not self.first or len(card.levels) < 2 or len(levels) > self.width - _GAP:
+        if not self.first:
             return card.remarks
-        return (levels, *card.remarks[len(card.levels) :])
+        room = self.width - _GAP
+        joined = ("; ".join(filter(None, (*card.levels, card.work))), "; ".join(card.levels))
+        levels = next(((each,) for each in joined if each and len(each) <= room), card.levels)
+        reason = self.in_a_line(card.reason) if self.brevity < _BRIEFEST else ""
+        latency = "" if self.brevity > 1 else card.latency
+        return tuple(filter(None, (*levels, reason, latency, card.money, *card.notes)))
+
+    def in_a_line(self, text: str) -> str:
+        """Return a text as it is, or from some brevity on what has room in a line."""
+        room = self.width - _GAP
+        if self.brevity < 2 or len(text) <= room:
+            return text
+        return f"{text[: room - 2].rsplit(' ', 1)[0].rstrip(',;')} …"
 
     def ranked(self, rankings: Sequence[doc.Table]) -> Iterator[RenderableType]:
         """Yield the tables of a ranking; they share the rows that a first screen has."""
@@ -228,6 +261,18 @@ class _Page:
         ):
             return Group(*_in_two_lines(block, shown, widths))
         return Group(*(self.stacked(block, row) for row in shown))
+
+    def cut(self, block: doc.KeyValues) -> RenderableType:
+        """Return names beside their values, each in one line: the whole report has the rest."""
+        room = self.width - _GAP - max(len(name) for name, _ in block.pairs)
+        pairs = (
+            (name, value if len(value) <= room else f"{value[: max(room - 2, 1)]} …")
+            for name, value in block.pairs
+        )
+        few = tuple(pairs) if self.brevity < 3 else tuple(pairs)[:_FEW]
+        left = len(block.pairs) - len(few)
+        more = (Text(f"and {left} more", style=_QUIET),) if left else ()
+        return Group(self.pairs(replace(block, pairs=few)), *more)
 
     def pairs(self, block: doc.KeyValues) -> RenderableType:
         """Return names beside their values, or above them where a word would not fit beside."""
@@ -289,11 +334,14 @@ def _columns(
     return drawn
 
 
-def _plain(block: doc.Block) -> RenderableType:
-    """Return what only a whole document shows."""
+def _plain(block: doc.Block, most: int | None) -> RenderableType:
+    """Return a list, as many of its items as there is room for, or a command."""
     match block:
         case doc.BulletList():
-            return Group(Text(block.lead, style=_QUIET), *(Text(f"- {i}") for i in block.items))
+            items = RichTable.grid(padding=(0, 1, 0, 0))
+            for each in block.items[:most]:
+                items.add_row("-", Text(each))
+            return Group(Text(block.lead, style=_QUIET), items)
         case doc.Command():
             return Text(f"  {block.text}", overflow="fold")
         case _:
@@ -369,20 +417,38 @@ def _total(widths: dict[int, int]) -> int:
 
 def _sentence(card: doc.VerdictCard) -> Text:
     text = Text(card.sentence)
-    for part in filter(None, card.marked):
-        start = card.sentence.find(part)
-        text.stylize(_STYLE[card.tone], start, start + len(part))
+    _mark(text, card)
     return text
+
+
+def _mark(text: Text, card: doc.VerdictCard) -> None:
+    """Give the parts of a verdict the colour of its tone."""
+    for part in filter(None, card.marked):
+        start = text.plain.find(part)
+        if start >= 0:
+            text.stylize(_STYLE[card.tone], start, start + len(part))
+
+
+def _scale(axis: doc.Axis, length: int) -> Text:
+    """Return the numbers of an axis, each above its place; those that have no room are left out."""
+    line = ""
+    for tick in axis.ticks:
+        label = axis.label(tick)
+        place = max(0, round(axis.place(tick) * (length - 1)) - len(label) // 2)
+        if place > len(line) or not line:
+            line = f"{line:<{place}}{label}"
+    return Text(line, style=_QUIET)
 
 
 def _drawing(drawing: doc.IntervalDrawing, style: str, length: int) -> Text:
     """Return the interval as characters: the margin dotted, zero upright, the interval heavy."""
+    axis = drawing.axis
 
     def at(percent: float) -> int:
-        return round(drawing.place(percent) * (length - 1))
+        return round(axis.place(percent) * (length - 1))
 
     line = [" "] * length
-    for position in range(at(-drawing.margin), at(drawing.margin) + 1):
+    for position in range(at(-axis.margin), at(axis.margin) + 1):
         line[position] = "·"
     for position in range(at(drawing.low), at(drawing.high) + 1):
         line[position] = "━"

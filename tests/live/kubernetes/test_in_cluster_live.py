@@ -169,7 +169,7 @@ def test_a_campaign_of_two_clusters_survives_all_that_is_between(there: There) -
     assert {**volume, "report.html": ""} == {**here, "report.html": ""}
     reported = there.steelyard.run("report", "c")
     assert reported.returncode == 0, reported.stderr
-    assert "more against default" in reported.stdout
+    assert "more vs default (baseline)" in reported.stdout
     _removed(there, plan)
 
 

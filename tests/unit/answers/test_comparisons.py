@@ -104,7 +104,7 @@ def test_an_early_stop_is_said() -> None:
     """Only a decided result of a campaign that stopped early carries the warning."""
     early = terms(stopped_early=True)
     decided = compute.compare(contrasts(12, 0.05, 0.01), PAIR, LOADS, early)
-    assert decided[0].note == "stopped early: the estimate is a little too large"
+    assert decided[0].note == "stopped early: the true effect is probably a little smaller"
     assert all(cell.note != decided[0].note for cell in decided[1:])
     assert "early" not in compute.compare_result(contrasts(12, 0.0, 0.05), PAIR, early).note
 

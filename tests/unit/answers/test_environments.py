@@ -92,7 +92,7 @@ def test_two_campaigns_keep_their_words_and_keys() -> None:
     assert told["kind"] == "campaigns"
     assert {"differences", "cells", "left_out", "side_by_side"} <= told.keys()
     document = environments_document(found)
-    assert document.title == "two against one"
+    assert document.title == "two vs one"
     assert [section.anchor for section in document.sections][:2] == ["verdicts", "environments"]
 
 

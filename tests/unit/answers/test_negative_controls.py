@@ -167,7 +167,7 @@ def test_a_control_that_differs_makes_the_comparison_suspect() -> None:
     analysis = analysed(asked(READS, WRITES, **ASYNC), -0.2, 0.5)
     severity, message = told(analysis)["negative-control-differs"]
     assert severity is Severity.WARNING
-    assert message.startswith("t1 against t0: the negative control reads differs by -20.")
+    assert message.startswith("t1 vs t0 (baseline): the negative control reads differs by -20.")
     assert "so synchronous_commit cannot touch it" in message
     assert "the log of writes is still written in the background" in message
     assert "The other results of this comparison are suspect" in message
@@ -201,7 +201,7 @@ def test_a_control_that_agrees_speaks_for_the_comparison() -> None:
     analysis = analysed(asked(READS, WRITES, **ASYNC), 0.0, 0.5)
     ((code, (severity, message)),) = told(analysis).items()
     assert (code, severity) == ("negative-control-agrees", Severity.INFO)
-    assert "reads, t1 against t0: -0." in message
+    assert "reads, t1 vs t0 (baseline): -0." in message
     assert not any(each.is_suspect for each in analysis.results)
 
 

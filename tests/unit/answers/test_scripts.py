@@ -38,7 +38,7 @@ def test_a_mix_of_opposite_effects_names_both() -> None:
     assert result.no_practical_weight or not result.verdict.decided
     assert verdict_word(result, 0.05) == "mixed"
     said = verdict_sentence(analysis, result)
-    assert "is mixed: q18 slower, +" in said
+    assert "mixed, q18 slower, +" in said
     assert re.search(r"q[1-5] faster, -", said)
     assert "no clear difference" not in said
     assert Counter(each.word for each in result.scripts) == {"faster": 5, "slower": 1}
@@ -78,7 +78,7 @@ def test_the_screen_lists_scripts_by_consequence() -> None:
     }
     analysis = analyse(a_scripted_record({"same": 0.0, **MIX}, plans=plans))
     screen = render_terminal(build_document(analysis), 100, more="steelyard report c")
-    lines = screen[screen.index("reports: t1 against t0\n") :].splitlines()
+    lines = screen[screen.index("reports: t1 vs t0 (baseline)\n") :].splitlines()
     lines = lines[next(at for at, line in enumerate(lines) if line.startswith("q")) :]
     assert lines[0].startswith("q18")
     assert {line.split()[0] for line in lines[1:6]} == {f"q{number}" for number in range(1, 6)}
@@ -113,8 +113,8 @@ def test_of_several_configurations_the_screen_has_sentences() -> None:
     analysis = analyse(replace(record, experiment=experiment, runs=(*record.runs, *more)))
     document = build_document(analysis)
     screen = " ".join(render_terminal(document, 100, more="it").split())
-    assert "reports, t1 against t0: a slower, +" in screen
-    assert "reports, t2 against t0: a slower, +" in screen
+    assert "reports, t1 vs t0 (baseline): a slower, +" in screen
+    assert "reports, t2 vs t0 (baseline): a slower, +" in screen
     (section,) = (each for each in document.sections if each.anchor == "scripts")
     tables = [block for block in section.blocks if hasattr(block, "rows")]
     assert len(tables) == 2
@@ -210,7 +210,7 @@ def test_before_the_first_interim_result_there_is_no_verdict() -> None:
     assert found.change is not None
     assert found.level is None
     screen = render_terminal(build_document(analyse(early)), 100, more="it")
-    assert "interim, reports, t1 against t0: 2 no verdict yet." in screen
+    assert "interim, reports, t1 vs t0 (baseline): 2 no verdict yet." in screen
 
 
 def test_what_turns_have_cut_counts_as_long() -> None:

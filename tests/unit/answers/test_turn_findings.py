@@ -58,7 +58,7 @@ def test_a_configuration_that_warms_up_is_a_finding() -> None:
     assert finding.severity is Severity.WARNING
     assert finding.subject == "t1"
     assert finding.message.startswith(
-        "t1: under w0 its rate against t0 changes from the first round of a block to the last by +1"
+        "t1: under w0 its rate vs t0 (baseline) changes from the first round of a block to the last"
     )
     assert finding.message.endswith(", 12 blocks)")
     assert "99 % interval +" in finding.message

@@ -141,8 +141,8 @@ def test_of_equivalent_sides_the_one_that_keeps_more_is_the_choice() -> None:
         ),
     )
     found = {each.contest: each for each in evidence("write-heavy", lossy)}
-    assert found["set, split against primary-everysec"].choice == "primary-everysec"
-    assert "; but split may lose" in found["set, split against primary-everysec"].says
+    assert found["set, split vs primary-everysec (baseline)"].choice == "primary-everysec"
+    assert "; but split may lose" in found["set, split vs primary-everysec (baseline)"].says
     change = CostChange(
         baseline="primary-everysec",
         configuration="nothing",
@@ -339,15 +339,15 @@ def test_a_single_client_speaks_for_latency() -> None:
 def test_what_a_lost_node_takes_decides_for_high_availability() -> None:
     """Who keeps what was acknowledged is chosen; between two that do, the higher rate."""
     found = {each.contest: each for each in evidence("high availability", high_availability())}
-    required = found["writes, standby-required against local"]
+    required = found["writes, standby-required vs local (baseline)"]
     assert (required.choice, required.section) == ("standby-required", "durability")
-    assert "writes, standby-preferred against local" not in found  # neither keeps it for sure
+    assert "writes, standby-preferred vs local (baseline)" not in found  # neither keeps it for sure
     untraded = tuple(replace(c, trades=()) for c in high_availability().comparisons)
     both = replace(high_availability(), comparisons=untraded).with_answer(
         campaign_durability, _all_kept(high_availability())
     )
     kept = {e.contest: e for e in evidence("high availability", both)}
-    assert kept["writes, longhorn-2r against local"].choice == "local"
+    assert kept["writes, longhorn-2r vs local (baseline)"].choice == "local"
 
 
 def _all_kept(analysis: CampaignAnalysis) -> tuple[ConfigurationDurability, ...]:

@@ -60,7 +60,7 @@ def test_at_its_end_it_is_here_and_reported(there: There) -> None:
     there.cluster.end(a_job_plan())
     code, out, err = there.attach("--dir", "here")
     assert code == 0, err
-    assert "fast against slow" in out
+    assert "fast vs slow (baseline)" in out
     assert Path("here/report.html").is_file()
     assert "brought and verified" in err
     assert f"steelyard attach {CAMPAIGN_ID} -n default --remove" in err
@@ -136,7 +136,7 @@ def test_a_copy_can_be_had_at_any_time(there: There) -> None:
     assert "goes on in the cluster" in err
     assert (Path("here") / COPY_NOTE).is_file()
     assert there.left() != []
-    assert "fast against slow" in out
+    assert "fast vs slow (baseline)" in out
 
 
 def test_the_list_is_for_people_and_programs(there: There) -> None:

@@ -121,9 +121,9 @@ def test_a_number_beyond_every_table_is_a_fault_of_the_record(
 
 _KEPT = Path(__file__).parents[2] / "recordings" / "campaigns"
 _WORDS = {
-    "clusters-in-turns": ("more against default", "generators on"),
-    "clusters-inside": ("async against default", "generators on"),
-    "host-in-turns": ("two against one", "ssh://lab"),
+    "clusters-in-turns": ("more vs default (baseline)", "generators on"),
+    "clusters-inside": ("async vs default (baseline)", "generators on"),
+    "host-in-turns": ("two vs one (baseline)", "ssh://lab"),
     "redis-outside": ("always against off", "generators on"),
 }
 

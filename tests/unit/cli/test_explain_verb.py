@@ -40,8 +40,8 @@ def test_every_comparison_has_verdict_reason_waterfall_and_costs(watched: Path) 
     """Both loads of both workloads, each with its bars and its ledger; the cost of watching."""
     text = invoke(watched).output
     for cell in ("reads, 1 client", "reads, 8 clients", "writes, 1 client", "writes, 8 clients"):
-        assert f"{cell}: async against default" in text
-    assert "async is faster than default" in text
+        assert f"{cell}: async vs default (baseline)" in text
+    assert "async vs default (baseline): faster" in text
     assert "is WAL sync (WalSync" in " ".join(text.split())
     assert "what differs is synchronous_commit" in " ".join(text.split())
     assert "no part of the latency changed by more than its interval" in text
@@ -53,7 +53,7 @@ def test_every_comparison_has_verdict_reason_waterfall_and_costs(watched: Path) 
 
 def test_a_cell_can_be_chosen(watched: Path) -> None:
     """A workload, or one load of it."""
-    assert invoke(watched, "--cell", "writes").output.count("async against default ─") == 2
+    assert invoke(watched, "--cell", "writes").output.count("async vs default (baseline) ─") == 2
     one = invoke(watched, "--cell", "writes/8").output
     assert "writes, 8 clients" in one
     assert "writes, 1 client" not in one

@@ -195,7 +195,7 @@ def test_it_is_followed_to_its_end_and_judged_here(
     words = ("run", "tiny.yaml", "--dir", "c", "--gate", condition, "--junit", "gate.xml")
     code, out, err = there.shell.run(*words, "--yes")
     assert code == exit_code, err
-    assert "fast against slow" in out
+    assert "fast vs slow (baseline)" in out
     assert Path("c/report.html").is_file()
     assert "testsuite" in Path("gate.xml").read_text()
     assert there.left() == []
@@ -225,7 +225,7 @@ def test_the_job_begins_or_goes_on(
     words = ("kubernetes", "campaign", "--request", str(packed), "--record", "record")
     code, out, err = there.shell.run(*words)
     assert code == 0, err
-    assert "fast against slow" in out
+    assert "fast vs slow (baseline)" in out
     assert Path("record/report.html").is_file()
     assert there.shell.run(*words)[0] == 0
     assert did == ["new a-1", "resumed"]

@@ -133,7 +133,7 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     assert forecast["seed"] == 1
     assert not Path("campaigns").exists()
     _, out, _ = shell.run("noise", file, "--dry-run", *starts)
-    assert "noise of small: default against again" in out
+    assert "noise of small: again vs default (baseline)" in out
     assert "warning" not in out  # that the budget decides too little: there is nothing to decide
     assert "or when every workload is decided" not in out
 

@@ -79,7 +79,7 @@ def test_the_default_form_is_that_of_the_terminal(shell: Shell) -> None:
     screen, whole = (shell.run("report", "one", *full)[1] for full in ((), ("--full",)))
     assert shell.run("report", "one", "--output", "text")[1] == screen
     assert shell.run("report", "one", "--output", "text", "--full")[1] == whole
-    assert "All of it: steelyard report --full one" in screen
+    assert "steelyard report --full one (everything)" in screen
     assert len(whole.splitlines()) > len(screen.splitlines())
     code, _, err = shell.run("report", "one", "--output", "html", "--full")
     assert code == 2

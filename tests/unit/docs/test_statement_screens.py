@@ -44,7 +44,7 @@ def example() -> CampaignAnalysis:
 def mixed() -> str:
     """Return the first screen, from the verdict to the table of scripts."""
     screen = render_terminal(build_document(example()), 100, more="steelyard report DIR")
-    verdict = screen[screen.index("reports: the effect") :]
+    verdict = screen[screen.index("reports, t1 vs") :]
     lines, scripts = verdict.split("\n\n", 1)[0], verdict[verdict.index("Scripts ") :]
     return f"{lines}\n\n{scripts[: scripts.index('Plans of the statements')]}".strip()
 

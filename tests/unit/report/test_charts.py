@@ -330,7 +330,9 @@ def test_the_answers_stand_where_the_results_do() -> None:
     assert f"fitted, reads, 16 clients: {above} that was measured (at least" in goal.items[1]
     assert f"default, writes, 16 clients: {below} that was measured (at most" in goal.items[2]
     assert "not enough transactions at any of the rates" in goal.items[3]
-    assert goal.items[4].endswith("default, reads, 16 clients: at least +10.0 % with 95 %.")
+    assert goal.items[4] == (
+        "fitted vs default (baseline), reads, 16 clients: at least +10.0 % with 95 %."
+    )
     markdown = render_markdown(build_document(open_loops.with_rates()))
     assert markdown.index(goal.items[0]) < markdown.index("## Capacity and rates")
     assert goal.items[0] in render_html(build_document(open_loops.with_rates()))

@@ -46,7 +46,7 @@ def test_a_faster_side_that_keeps_less_has_a_word_a_tone_and_a_sentence_of_its_o
     assert told.word == "faster, less durable"
     assert told.tone is Tone.WARNING
     assert told.price == f"but fitted {LOSES}"
-    assert f", but fitted {LOSES}, {quick().blocks} blocks" in told.sentence
+    assert f", but fitted {LOSES}; {quick().blocks} blocks" in told.sentence
 
 
 def test_a_slower_side_that_keeps_more_is_not_plainly_slower() -> None:
@@ -140,38 +140,36 @@ def found(code: str, severity: Severity, message: str) -> Finding:
 
 THROWN = found("blocks-redone", Severity.WARNING, "some tries were thrown away")
 TRADED = found("durability-traded", Severity.WARNING, "fitted: fsync gives up durability")
+OTHER = found("drift", Severity.WARNING, "rates fell")
 BROKEN = found("broken", Severity.ERROR, "nothing was measured")
 
 
 @pytest.mark.parametrize(
     ("findings", "first"),
     [
-        ((THROWN, TRADED), "2 findings to read before relying on this. The most severe: fitted:"),
-        (
-            (THROWN, TRADED, BROKEN),
-            "3 findings to read before relying on this. The most severe: no",
-        ),
-        ((THROWN,), "1 finding to read before relying on this: some tries were thrown away."),
+        ((THROWN, TRADED), ("fitted: fsync", "some tries")),
+        ((THROWN, TRADED, BROKEN, OTHER), ("nothing was", "fitted: fsync", "some tries")),
+        ((THROWN,), ("some tries",)),
     ],
 )
-def test_the_banner_names_the_most_severe_finding(
-    findings: tuple[Finding, ...], first: str
+def test_three_findings_stand_before_the_use(
+    findings: tuple[Finding, ...], first: tuple[str, ...]
 ) -> None:
-    """Errors, then what may lose data, then the others; and how many those are."""
+    """Errors, then what may lose data, then the others; and how many of these are left."""
     analysis = replace(quick(), findings=findings)
-    banner = next(
-        line for line in render_markdown(build_document(analysis)).split("\n") if "relying" in line
-    )
-    assert first in banner
-    more = {1: "", 2: "1 more is under Findings.", 3: "2 more are under Findings."}
-    assert banner.endswith(more[len(findings)] or "thrown away.")
+    told = render_markdown(build_document(analysis)).partition("**Before you use this")[2].strip()
+    lead, *lines = told.partition("\n\n#")[0].strip().split("\n")
+    assert lead == ("(1 more under Warnings)**" if len(findings) > 3 else "**")
+    bullets = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
+    assert len(bullets) == len(first)
+    assert all(each.startswith(start) for each, start in zip(bullets, first, strict=True))
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_banner_links_to_the_finding_that_it_names() -> None:
+def test_a_bullet_links_to_its_finding() -> None:
     """In HTML one click leads there, and the anchor exists once."""
     page = render_html(build_document(replace(quick(), findings=(THROWN, TRADED))))
-    assert re.search(r'<p class="remark warning"><a href="#finding-1">[^<]*2 findings', page)
+    assert re.search(r'<li>fitted: fsync[^<]*<a href="#finding-1">more', page)
     anchor = page.index('id="finding-1"')
     assert page.count('id="finding-1"') == 1
     assert page.index("fitted: fsync", anchor) < page.index('id="finding-2"')

@@ -220,7 +220,7 @@ def test_it_has_the_verdicts_and_ten_lines(analysis: CampaignAnalysis) -> None:
     lines = lines_of(analysis)
     assert lines[0].startswith(f"**{analysis.experiment.name}**: ")
     for result in analysis.results:
-        assert sum(line.startswith(f"- **{result.workload}: ") for line in lines) == 1
+        assert sum(line.startswith(f"- **{result.workload}, ") for line in lines) == 1
     assert len(lines) < 10
     assert not any(line.startswith(("#", "|")) for line in lines)
 
@@ -310,29 +310,37 @@ def full() -> CampaignAnalysis:
     [
         (
             FASTER,
-            "reads: fitted is faster than default by +12.3 % [+8.1 %, +16.9 %] (95 %), 9 blocks",
+            (
+                "reads, fitted vs default (baseline): faster, +8.1 % to +16.9 % (95 %), estimate"
+                " +12.3 %; 9 blocks"
+            ),
         ),
-        (SLOWER, "reads: fitted is slower than default: -4.0 % [-5.1 %, -2.9 %] (95 %), 9 blocks"),
+        (
+            SLOWER,
+            (
+                "reads, fitted vs default (baseline): slower, -5.1 % to -2.9 % (95 %), estimate"
+                " -4.0 %; 9 blocks"
+            ),
+        ),
         (
             EQUAL,
             (
-                "reads: fitted and default are equivalent within 1 %: "
-                "+0.20 % [-0.60 %, +0.80 %] (95 %), 9 blocks"
+                "reads, fitted vs default (baseline): equivalent within 1 %, -0.60 % to +0.80 %"
+                " (95 %), estimate +0.20 %; 9 blocks"
             ),
         ),
         (
             TINY,
             (
-                "reads: fitted is faster than default, but by less than 1 %, of no practical "
-                "weight: +0.60 % [+0.20 %, +0.90 %] (95 %), 9 blocks"
+                "reads, fitted vs default (baseline): faster, by less than 1 %, +0.20 % to"
+                " +0.90 % (95 %), estimate +0.60 %; 9 blocks"
             ),
         ),
         (
             OPEN,
             (
-                "reads: no clear difference between fitted and default: the effect is between"
-                " -1.1 % and +2.4 % (95 %), estimate +0.60 %; about 14 more minutes would decide 3"
-                " %, 9 blocks"
+                "reads, fitted vs default (baseline): no clear difference, -1.1 % to +2.4 %"
+                " (95 %), estimate +0.60 %; about 14 more minutes would decide 3 %; 9 blocks"
             ),
         ),
     ],
@@ -361,7 +369,7 @@ def test_an_effect_that_depends_on_load_without_cells_points_to_them() -> None:
     """Even when no cell has an interval yet, no single number stands for all."""
     analysis = replace(analyses.many_loads(), comparisons=())
     sentence = results.verdict_sentence(analysis, replace(FASTER, depends_on_load=True))
-    assert "read the cells" in sentence
+    assert "see the loads" in sentence
 
 
 def test_before_the_first_look_there_is_no_verdict(full: CampaignAnalysis) -> None:
@@ -370,9 +378,8 @@ def test_before_the_first_look_there_is_no_verdict(full: CampaignAnalysis) -> No
         FASTER, effect=Estimate(value=0.1), note="3 blocks; the first interim result is at 6"
     )
     assert results.verdict_sentence(full, early) == (
-        "reads: no verdict yet on fitted against default: 3 blocks; the first interim result is at"
-        " 6; "
-        "+10.0 % so far, without an interval"
+        "reads, fitted vs default (baseline): no verdict yet, 3 blocks; the first interim result is"
+        " at 6; +10.0 % so far, without an interval"
     )
     assert results.verdict_word(early, 0.01) == "no verdict yet"
 

@@ -143,12 +143,12 @@ def sentence(analysis: CampaignAnalysis, **changes: object) -> str:
 
 
 def test_the_result_speaks_of_servers_and_refuses_the_cause() -> None:
-    """Server fitted is faster than server default; why cannot be said."""
+    """The verdict is on servers; why cannot be said."""
     told = sentence(of_pair())
-    assert "server fitted is faster than server default by" in told
+    assert "server fitted vs server default (baseline): faster" in told
     assert CANNOT in told
     slower = sentence(of_pair(), verdict=Verdict.SLOWER)
-    assert "server fitted is slower than server default:" in slower
+    assert "server fitted vs server default (baseline): slower" in slower
     assert CANNOT in slower
 
 
@@ -163,7 +163,7 @@ def test_six_instances_or_one_shared_allow_the_claim(instances: int | None) -> N
     """Then it is the configurations that differ, and the words are the usual ones."""
     analysis = of_pair(instances)
     told = sentence(analysis)
-    assert "fitted is faster than default by" in told
+    assert "fitted vs default (baseline): faster" in told
     assert "server" not in told
     assert "not the settings" not in told
     assert results.verdict_word(analysis.results[0], 0.01) == "faster"
@@ -172,13 +172,13 @@ def test_six_instances_or_one_shared_allow_the_claim(instances: int | None) -> N
 def test_equivalence_and_doubt_are_of_the_pair_too() -> None:
     """Two servers may be alike although the configurations are not."""
     alike = sentence(of_pair(), verdict=Verdict.EQUIVALENT)
-    assert "server fitted and server default are equivalent" in alike
+    assert "server fitted vs server default (baseline): equivalent" in alike
     assert "this speaks of these instances alone" in alike
     open_ = sentence(of_pair(), verdict=Verdict.NO_CLEAR_DIFFERENCE)
-    assert "no clear difference between server fitted and server default" in open_
+    assert "server fitted vs server default (baseline): no clear difference" in open_
     assert "not the settings" not in open_
     divided = sentence(of_pair(), depends_on_load=True)
-    assert "the effect of server fitted against server default depends on load" in divided
+    assert "server fitted vs server default (baseline): depends on load" in divided
 
 
 def test_the_word_in_tables_says_it() -> None:

@@ -146,7 +146,7 @@ def test_a_verdict_before_the_end_is_called_interim(status: Status) -> None:
     listed = Listed(directory="one", size_bytes=1, held=True, analysis=analysis)
     assert short_verdicts(analysis).startswith("interim: reads fitted: faster")
     for document in (campaign_document(listed, analysis), build_document(analysis)):
-        assert "reads, interim: fitted is faster than default" in " ".join(
+        assert "reads, fitted vs default (baseline): faster" in " ".join(
             render_terminal(document, 300, whole=True).split()
         )
     assert '<span class="word">interim: faster</span>' in render_html(build_document(analysis))
@@ -321,7 +321,9 @@ def test_each_cause_has_its_words(told: WaitReasoning, words: str) -> None:
     """With the share that CPU time can be at most, and the queue where it is known."""
     (block,) = wait_blocks((told,))
     assert words in block.items[0]
-    assert block.items[0].startswith("fitted against default: each statement -1.00 [-1.10, -0.900]")
+    assert block.items[0].startswith(
+        "fitted vs default (baseline): each statement -1.00 [-1.10, -0.900]"
+    )
 
 
 def test_suspects_are_named_once_and_only_where_something_waits() -> None:

@@ -336,7 +336,7 @@ def _changes(analysis: results.CampaignAnalysis, changes: Sequence[LatencyChange
             for place, share in enumerate(SHARES)
         ),
         doc.column("blocks", lambda cell: max(each.blocks for each in cell), doc.WHOLE, spare=True),
-        title=f"Latency against {results.compared_names(analysis)[0]}",
+        title=f"Latency vs {results.compared_names(analysis)[0]} (baseline)",
         tone=lambda cell: _tone({each.called for each in cell if each.called}),
         tone_column=3,
         note=_TEXTS.changes(),

@@ -18,7 +18,7 @@ from steelyard.answers.outlook.compute import (
     ScopeOutlook,
     WorkloadOutlook,
 )
-from steelyard.answers.results import command_pairs, looked_for, uncompared
+from steelyard.answers.results import command_pairs, contest_of, looked_for, uncompared
 from steelyard.answers.turns import (
     block_parts,
     measured_words,
@@ -69,10 +69,9 @@ _PART_NAMES = {"slice_sd": "runs", "restart_sd": "restarts", "drift_sd": "drift"
 def outlook_document(found: CampaignOutlook) -> doc.Document:
     """Return a plan as a document."""
     experiment = found.experiment
-    against = " against ".join(configuration.name for configuration in experiment.configurations)
     document = doc.Document(
         title=f"Plan of {experiment.name}",
-        subtitle=f"{against} · nothing was started",
+        subtitle=f"{contest_of(experiment)} · nothing was started",
         sections=(
             _decidable(found),
             *_minutes(found),
@@ -290,7 +289,16 @@ def _generators(outlook: CampaignOutlook) -> Iterator[doc.Section]:
     most = max(outlook.generators, key=lambda need: (need.workers, need.threads))
     is_short = most.workers > asked or most.threads > most.load.threads
     lead = doc.Paragraph(
-        text=_TEXTS.generators(need=most, asked=asked),
+        text=_TEXTS.generators(
+            workers=most.workers,
+            asked=asked,
+            threads=most.threads,
+            asked_threads=most.load.threads,
+            workload=most.workload,
+            load=most.load.label,
+            cpus=most.cpus,
+            machine_cpus=most.machine_cpus,
+        ),
         tone=doc.Tone.WARNING if is_short else doc.Tone.PLAIN,
     )
     whole = doc.Form(show="{:,.0f}".format)

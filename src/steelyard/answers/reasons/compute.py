@@ -55,7 +55,7 @@ _AT_LIMIT = 0.9  # of the reads that a limit lets through
 _BEFORE_DEVICE = 2.0  # waiting sessions per request in the device: more wait in front of it
 _LOGGING = {EngineName.REDIS: (Cost.AOF_BYTES, Cost.AOF_DELAYED_FSYNCS)}
 _NOTHING = "no part of the latency changed by more than its interval"
-_NAMES = {
+PART_NAMES = {
     Part.ON_CPU: "the server's CPU time",
     Part.CPU_WAIT: "the server's waiting for a CPU",
     Part.CPU: "the server on a CPU or waiting for one",
@@ -237,7 +237,7 @@ def _part_clause(case: _Case, part: PartChange) -> str:
 def _name(case: _Case, part: PartChange) -> str:
     if part.part is Part.WAL and "sync" in " ".join(_top_events(case, part)).lower():
         return "WAL sync"
-    return _NAMES[part.part]
+    return PART_NAMES[part.part]
 
 
 def _events(case: _Case, part: PartChange) -> Iterator[str]:

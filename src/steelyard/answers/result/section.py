@@ -1,144 +1,33 @@
 """The first section of a report: one card per workload and configuration, or their ranking."""
 
-import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.durability.compute import campaign_durability
-from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.section import tail_warnings
-from steelyard.answers.money import money_clause
-from steelyard.answers.observations import result_contrasts
+from steelyard.answers.result.cards import cards, work_line
 from steelyard.answers.results import (
-    DIVIDED,
     CampaignAnalysis,
-    CellSummary,
     Comparison,
-    cell_name,
-    contestants,
-    decided_early,
-    durability_clause,
     durability_word,
-    effect_at,
-    extreme_cells,
-    intervals_together,
     is_interim,
     looked_for,
-    more_minutes,
-    pending,
     plain_word,
+    short_load,
     span_of,
     tone_of,
     uncompared,
-    verdict_sentence,
-    verdict_word,
 )
 from steelyard.answers.scalability import gain_answers
 from steelyard.answers.values import value_answers
 from steelyard.core.campaign import Status
-from steelyard.core.experiment import RATE
 from steelyard.core.findings import Finding, Severity, Validity, grouped, words_of
-from steelyard.core.schedule import Load
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
-
-_TAIL = 0.99
-_WHY_OTHERWISE = (
-    f"The {RATE} are medians over all runs, and effects are ratios within blocks: where the machine"
-    " moved between blocks they differ, even in sign."
-)
-_MOST_LOADS = 2  # the least and the largest load say how the levels go
-
-
-def level_lines(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ...]:
-    """Return rate and 99th percentile before and after, of the least and the largest load.
-
-    Medians over runs: they describe both sides, and the effect is not computed from them.
-    """
-    known = [(load, _sides(analysis, result, load)) for load in analysis.experiment.closed_loads]
-    known = [(load, sides) for load, sides in known if sides]
-    ends = known if len(known) <= _MOST_LOADS else [known[0], known[-1]]
-    lines = [_line(analysis, load, sides) for load, sides in ends]
-    many = len(ends[0][1][0]) if ends else 1
-    if many > 1:  # geometric means: effects of factors are means of logs
-        load, colon, rates = lines[0].partition(":")
-        tied = load.replace(" ", "\N{NO-BREAK SPACE}")
-        lines[0] = f"means of {many} combinations, {tied}{colon}{rates}"
-    return tuple(lines)
-
-
-def contradiction(analysis: CampaignAnalysis) -> str:
-    """Return why rates and an effect point different ways, where they do; else nothing.
-
-    Of a baseline against itself nothing is to be explained: its effect is noise.
-    """
-    if analysis.experiment.twin_of is not None:
-        return ""
-    return _WHY_OTHERWISE if any(_is_contrary(analysis, each) for each in analysis.results) else ""
-
-
-def _is_contrary(analysis: CampaignAnalysis, result: Comparison) -> bool:
-    loads = analysis.experiment.closed_loads
-    sides = _sides(analysis, result, loads[0]) if len(loads) == 1 else ()
-    if not sides or result.effect is None:
-        return False
-    before, after = map(_rate, sides)
-    return (after - before) * result.effect.value < 0.0
-
-
-_Sides = tuple[tuple[CellSummary, ...], ...]  # of baseline and configuration
-
-
-def _line(analysis: CampaignAnalysis, load: Load, sides: _Sides) -> str:
-    parts = [f"{_way(*(doc.rate(_rate(side)) for side in sides))} {RATE}"]
-    # A percentile of several servers together is one of none of them.
-    tails = [_tail_s(analysis, *side) if len(side) == 1 else None for side in sides]
-    if None not in tails:
-        parts.append(f"p99 {_way(*map(doc.milliseconds, tails))}\N{NO-BREAK SPACE}ms")
-    return f"{cell_name(analysis.experiment, load)}: {', '.join(parts)}"
-
-
-def _rate(side: Sequence[CellSummary]) -> float:
-    """Return the geometric mean of the rates of one side."""
-    return math.exp(math.fsum(math.log(cell.tps.value) for cell in side) / len(side))
-
-
-def _way(*texts: str) -> str:
-    return " \N{RIGHTWARDS ARROW} ".join(texts)
-
-
-def _sides(analysis: CampaignAnalysis, result: Comparison, load: Load) -> _Sides:
-    """Return the cells of baseline and configuration; nothing where one has no rate.
-
-    A level of a factor has those of all combinations that count for it.
-    """
-    found = {
-        cell.configuration: cell
-        for cell in analysis.cells
-        if cell.cell.workload == result.workload and cell.cell.load == load and cell.runs
-    }
-    names = [configuration.name for configuration in analysis.experiment.configurations]
-    for asked in result_contrasts(analysis.experiment):
-        if (asked.baseline, asked.configuration) == (result.baseline, result.configuration):
-            places = (asked.negative, asked.positive)
-            sides = tuple(tuple(found.get(names[each]) for each in side) for side in places)
-            whole = tuple(tuple(cell for cell in side if _has_rate(cell)) for side in sides)
-            return whole if whole == sides else ()
-    return ()
-
-
-def _has_rate(cell: CellSummary | None) -> TypeGuard[CellSummary]:
-    return cell is not None and math.isfinite(cell.tps.value) and cell.tps.value > 0.0
-
-
-def _tail_s(analysis: CampaignAnalysis, cell: CellSummary) -> float | None:
-    latency = analysis.answer(campaign_latency)
-    return None if latency is None else latency.percentile_s(cell.configuration, cell.cell, _TAIL)
 
 
 def place_line(analysis: CampaignAnalysis) -> str:
@@ -354,21 +243,13 @@ def _standing(analysis: CampaignAnalysis, row: Ranked, *, durability: bool) -> s
     return f"{word}{durability_word(row.result)}" if durability else word
 
 
-_DRAWING_SLACK = 0.08  # of the line's length, free at each end
-
-
 def result_section(analysis: CampaignAnalysis) -> doc.Section:
     """Return the verdicts, or what there is instead when nothing was compared."""
     blocks: list[doc.Block] = []
     why = uncompared(analysis.experiment)
     if analysis.results:
-        cards = tuple(_card(analysis, c) for c in analysis.results)
-        ranked = rankings(analysis)
-        blocks.append(doc.VerdictCards(cards=cards, rankings=ranked))
+        blocks.append(doc.VerdictCards(cards=cards(analysis), rankings=rankings(analysis)))
         blocks.extend(_against_itself(analysis))
-        why_otherwise = contradiction(analysis)
-        if why_otherwise and not ranked:
-            blocks.append(doc.Paragraph(text=why_otherwise))
     elif analysis.blocks and why:
         blocks.append(doc.Paragraph(text=f"{why} {_looked_for(analysis)}"))
     else:
@@ -378,31 +259,37 @@ def result_section(analysis: CampaignAnalysis) -> doc.Section:
     blocks.extend(value_answers(analysis))
     blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
-    named = _what_they_are(analysis) if analysis.results and rankings(analysis) else ()
-    return doc.Section(
-        anchor="verdicts",
-        title="Verdicts",
-        blocks=(*blocks[:1], *named, *blocks[1:]),
-        first=True,
-        brief=tuple(blocks) if named else (),
-    )
+    return doc.Section(anchor="verdicts", title="Results", blocks=tuple(blocks), first=True)
 
 
-def _what_they_are(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
-    """Return what of each configuration was asked for and differs from the baseline."""
+_MOST_SETTINGS = 3  # of a configuration, on top of a report
+
+
+def compared(analysis: CampaignAnalysis) -> Iterator[doc.KeyValues]:
+    """Yield the configurations by the settings in which they differ, then their workloads."""
     experiment = analysis.experiment
     base = experiment.baseline
     asked = [each for each in analysis.settings if each.requested]
-    items = []
+    pairs = []
     for name in (each.name for each in experiment.configurations):
         told = [
             f"{each.name} = {each.values[name] or '(none)'}"
             for each in asked
             if name == base or each.values[name] != each.values[base]
         ]
-        items.append(f"{name}: {', '.join(told) or 'as the baseline'}")
-    lead = f"What they are (of {experiment.baseline}, the baseline, all that differs)"
-    return (doc.BulletList(lead=lead, items=tuple(items)),) if asked else ()
+        more = [f"and {len(told) - _MOST_SETTINGS} more"] if len(told) > _MOST_SETTINGS else []
+        marked = f"{name} (baseline)" if name == base else name
+        pairs.append((marked, ", ".join(told[:_MOST_SETTINGS] + more) or "as the baseline"))
+    if asked and experiment.attribution is None:
+        yield doc.KeyValues(title="", pairs=tuple(pairs))
+    loads = ", ".join(short_load(experiment, load) for load in experiment.closed_loads)
+    work = [
+        (each.name, f"{work_line(each, experiment.engine)}, {loads} clients")
+        for each in experiment.workloads
+        if work_line(each, experiment.engine)
+    ]
+    if work and loads:
+        yield doc.KeyValues(title="", pairs=tuple(work))
 
 
 # Of half a 95 % interval, with normal quantiles: (1.960 + 1.282) / 1.960. Half of it itself is seen
@@ -457,35 +344,67 @@ def _was(status: Status) -> str:
     }.get(status, "ended")
 
 
-def _remarks(analysis: CampaignAnalysis) -> list[doc.Paragraph]:
-    remarks = []
+def _remarks(analysis: CampaignAnalysis) -> Iterator[doc.Block]:
     if analysis.results and is_interim(analysis):
         there = f"these are interim results after {doc.count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
-        remarks.append(doc.Paragraph(text=text, tone=doc.Tone.WARNING))
+        yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
     weakening, explaining = findings.split_by_weight(analysis)
     found = grouped(weakening)
     grave = [f for f in found if f.severity is not Severity.INFO]
     few = [f for f in grave if f.code == findings.TOO_FEW]
     if few and analysis.status is Status.BUDGET:  # the way out belongs beside what is missing
         text = f"{doc.ended(few[0].message)} {doc.ended(few[0].remedy)}"
-        remarks.append(doc.Paragraph(text=text, tone=doc.Tone.WARNING))
+        yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
         grave = [f for f in grave if f not in few]
-    if grave and not analysis.blocks:
-        remarks += [
-            doc.Paragraph(text=f"{doc.ended(f.message)} {doc.ended(f.remedy)}") for f in grave[:1]
-        ]
-    elif grave:
-        tone = doc.Tone.ERROR if grave[0].severity is Severity.ERROR else doc.Tone.WARNING
-        link = findings.anchor(found.index(grave[0]))  # the list has the same order
-        causes = " Causes are there, too." if explaining and analysis.results else ""
-        text = f"{_suspect_cells(analysis)}{_gravest(grave)}{causes}"
-        remarks.append(doc.Paragraph(text=text, tone=tone, link=link))
-    if explaining and analysis.results and not grave:  # one screen has no room for both
-        first = grouped(explaining)[0].message
-        text = f"Cause of a difference: {doc.ended(first.partition('; likewise ')[0])}"
-        remarks.append(doc.Paragraph(text=text, link=findings.EXPLAINED))
-    return remarks
+    if not analysis.blocks:
+        for f in grave[:1]:
+            yield doc.Paragraph(text=f"{doc.ended(f.message)} {doc.ended(f.remedy)}")
+        return
+    anchored = {each: findings.anchor(place) for place, each in enumerate(found)}
+    causes = grouped(explaining) if analysis.results else ()
+    yield from _before_use(analysis, grave, anchored | dict.fromkeys(causes, findings.EXPLAINED))
+
+
+# What changes a conclusion: a setting that does not act, what a power cut costs, a limit that was
+# reached, the data and the memory. The rest follows by its weight.
+_CONSEQUENCES = (
+    ("not-in-force", "huge-pages-not-in-effect"),
+    ("durability-traded", "persistence-traded"),
+    ("device-limit", "quota-throttled", "log-limited-by-bytes", "read-amplification"),
+    ("cache-regime-differs", "fits-in-memory"),
+)
+_MOST_BULLETS = 3
+
+
+def _before_use(
+    analysis: CampaignAnalysis, grave: Sequence[Finding], anchors: Mapping[Finding, str]
+) -> Iterator[doc.BulletList]:
+    """Yield the findings that change a conclusion, with the way to the others."""
+    told = [*grave, *(each for each in anchors if each not in grave and each.code in _RANK)]
+    whys = [card.why for card in cards(analysis)]
+    told = [each for each in told if not any(_clause(each) in why for why in whys)]
+    told.sort(key=lambda each: (each.severity is not Severity.ERROR, _RANK.get(each.code, 99)))
+    shown = told[:_MOST_BULLETS]
+    items = [doc.ended(_clause(each)) for each in shown]
+    links: list[doc.Link | None] = [
+        doc.Link(text="more", address=f"#{anchors[each]}") for each in shown
+    ]
+    doubt = _suspect_cells(analysis) if rankings(analysis) else ""
+    if doubt:
+        items, links = [doubt, *items], [None, *links]
+    left = len(told) - len(shown)
+    more = f" ({left} more under Warnings)" if left else ""
+    if items:
+        lead = f"Before you use this{more}"
+        yield doc.BulletList(lead=lead, items=tuple(items), links=tuple(links))
+
+
+def _clause(finding: Finding) -> str:
+    return finding.message.partition("; ")[0]
+
+
+_RANK = {code: rank for rank, codes in enumerate(_CONSEQUENCES) for code in codes}
 
 
 def _suspect_cells(analysis: CampaignAnalysis) -> str:
@@ -501,102 +420,7 @@ def _suspect_cells(analysis: CampaignAnalysis) -> str:
     why = ", ".join(f"{words_of(code)}: {number}" for code, number in codes.most_common(_MOST_WHY))
     verb = "is" if len(suspect) == 1 else "are"
     told = f" ({why})" if why else ""
-    return f"{len(suspect)} of {doc.count(len(analysis.cells), 'cell')} {verb} suspect{told}. "
+    return f"{len(suspect)} of {doc.count(len(analysis.cells), 'cell')} {verb} suspect{told}."
 
 
 _MOST_WHY = 2  # rules that a line names
-
-
-def _gravest(grave: Sequence[Finding]) -> str:
-    """Return how many, and of the first, which weighs most, what it says up to a semicolon."""
-    clause, others = grave[0].message.partition("; ")[0], len(grave) - 1
-    first = doc.ended(clause)
-    if not others:
-        return f"1 finding to read before relying on this: {first}"
-    more = f"{others} more {'is' if others == 1 else 'are'} under Findings."
-    return f"{len(grave)} findings to read before relying on this. The most severe: {first} {more}"
-
-
-def _card(analysis: CampaignAnalysis, comparison: Comparison) -> doc.VerdictCard:
-    margin = analysis.experiment.stop.margin
-    ranged = doc.bounds(comparison.effect) is not None
-    divided = comparison.depends_on_load and ranged
-    word = verdict_word(comparison, margin)
-    price = durability_clause(comparison) if ranged else ""
-    return doc.VerdictCard(
-        workload=comparison.workload,
-        configuration=comparison.configuration,
-        contest=" against ".join(contestants(comparison)),
-        word=f"interim: {word}" if ranged and is_interim(analysis) else word,
-        tone=tone_of(comparison),
-        main=_main(comparison),
-        sentence=verdict_sentence(analysis, comparison),
-        details=_details(analysis, comparison),
-        drawing=None if divided else _drawing(analysis, comparison, margin),
-        notes=(comparison.note,) if _adds(analysis, comparison) else (),
-        price=price,
-        marked=(DIVIDED if divided else comparison.verdict.value, price) if ranged else (),
-        levels=level_lines(analysis, comparison),
-        money=money_clause(analysis, comparison) if ranged else "",
-    )
-
-
-def _adds(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
-    """Return whether the note says anything that the card does not say elsewhere."""
-    told = doc.bounds(comparison.effect) is None or decided_early(analysis, comparison)
-    return bool(comparison.note) and not told
-
-
-def _main(comparison: Comparison) -> str:
-    pair = doc.bounds(comparison.effect)
-    if pair is None:
-        return "no interval yet"
-    if comparison.depends_on_load:
-        return "read the cells"
-    if comparison.is_mixed:
-        return "read the scripts"
-    return doc.effect_range(*pair)
-
-
-def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, ...]:
-    if doc.bounds(comparison.effect) is None:
-        return (pending(comparison),)
-    if comparison.depends_on_load:
-        extremes = extreme_cells(analysis, comparison)
-        together = intervals_together(analysis.experiment)
-        blocks = f"{together}, {doc.count(comparison.blocks, 'block')}"
-        if extremes is None:
-            return (blocks,)
-        least, most = (effect_at(analysis.experiment, cell) for cell in extremes)
-        return (f"least: {least}", f"largest: {most}", blocks)
-    details = [f"{doc.CONFIDENCE} interval, estimate {doc.effect_value(comparison.effect)}"]
-    if comparison.no_practical_weight:
-        details.append("of no practical weight")
-    early = f", {comparison.note or 'stopped early'}" if decided_early(analysis, comparison) else ""
-    details.append(doc.count(comparison.blocks, "block") + early)
-    if comparison.is_of_pair:
-        details.append(f"this pair of instances: {comparison.instances} per side")
-    more = more_minutes(comparison, analysis.experiment.stop.detect)
-    return (*details, more) if more else tuple(details)
-
-
-def _drawing(
-    analysis: CampaignAnalysis, comparison: Comparison, margin: float
-) -> doc.IntervalDrawing | None:
-    """Return the interval in % on a line that holds zero and all intervals of its workload."""
-    pair = doc.bounds(comparison.effect)
-    if pair is None or comparison.effect is None:
-        return None
-    low, high, wide = 100 * pair[0], 100 * pair[1], 100 * margin
-    peers = (doc.bounds(c.effect) for c in analysis.results if c.workload == comparison.workload)
-    ends = [100 * end for peer in peers if peer is not None for end in peer]
-    start, end = min(-wide, *ends), max(wide, *ends)
-    slack = _DRAWING_SLACK * (end - start)
-    return doc.IntervalDrawing(
-        low=low,
-        value=100 * comparison.effect.value,
-        high=high,
-        margin=wide,
-        start=start - slack,
-        end=end + slack,
-    )

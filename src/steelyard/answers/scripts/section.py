@@ -53,7 +53,7 @@ def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...
 def _lead(analysis: results.CampaignAnalysis, result: results.Comparison) -> str:
     sentence = results.script_sentence(analysis.experiment, result.scripts)
     when = "interim, " if results.is_interim(analysis) else ""
-    contest = f"{result.workload}, {result.configuration} against {result.baseline}"
+    contest = f"{result.workload}, {result.configuration} vs {result.baseline} (baseline)"
     return f"{when}{contest}: {sentence}."
 
 
@@ -87,7 +87,7 @@ def _table(
         doc.numbers("executions", _executions, spare=True),
         doc.numbers("varies", lambda script: doc.proportion(script.block_sd), spare=True),
         doc.column("blocks", lambda script: script.blocks, doc.WHOLE, spare=True),
-        title=f"{result.workload}: {result.configuration} against {result.baseline}",
+        title=f"{result.workload}: {result.configuration} vs {result.baseline} (baseline)",
         tone=lambda script: doc.Tone.WARNING if script.is_unstable else _TONES[script.verdict],
         tone_column=2 if loads else 1,
         note=_TEXTS.note(

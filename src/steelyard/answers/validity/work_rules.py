@@ -108,7 +108,7 @@ def _message(check: turns.TurnCheck, change: Interval) -> str:
     blocks = count(check.blocks, "block")
     among = blocks if check.blocks == check.of else f"{blocks} of {check.of} that can say"
     return (
-        f"{check.configuration}: under {check.workload} its rate against {check.baseline}"
+        f"{check.configuration}: under {check.workload} its rate vs {check.baseline} (baseline)"
         f" {_TOLD[check.what]} {found} ({100 * (1 - SUSPECT_LEVEL):g} % interval {low} to {high},"
         f" {among})"
     )
