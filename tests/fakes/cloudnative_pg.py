@@ -9,7 +9,7 @@ restarted.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi
@@ -86,6 +86,10 @@ class FakeOperator(Sql):
     clients: list[Row] = field(default_factory=list)
     servers: dict[str, FakeServer] = field(default_factory=dict)
     executed: list[str] = field(default_factory=list)
+
+    def connected(self, address: ServerAddress) -> NoReturn:
+        """Refuse: rows are copied between real servers alone."""
+        raise AssertionError(address)
 
     def __post_init__(self) -> None:
         self.clock.operator = self

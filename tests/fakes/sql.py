@@ -1,6 +1,7 @@
 """A server that is a table of statements and their rows."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
@@ -71,6 +72,10 @@ class FakeSql(Sql):
         )
         self._require_reachable(found)
         return found
+
+    def connected(self, address: ServerAddress) -> NoReturn:
+        """Refuse: rows are copied between real servers alone."""
+        raise AssertionError(address)
 
     def is_pooled(self, address: ServerAddress) -> bool:
         """Return whether the test put a pooler in between."""

@@ -580,6 +580,8 @@ def _chapter(number: int, chapter: Chapter) -> Iterator[doc.Section]:
     """Yield the sections of a campaign's report that an article has, under its label."""
     for section in chapter.report.sections:
         if section.anchor in _CHAPTER and (blocks := tuple(_kept(number, section.blocks))):
+            if section.anchor == "verdicts":
+                blocks = (*chapter.report.setup, *blocks)
             yield replace(
                 section,
                 anchor=f"{section.anchor}-{number}",
@@ -596,10 +598,16 @@ def _kept(number: int, blocks: Sequence[doc.Block]) -> Iterator[doc.Block]:
                 yield replace(block, identity=f"{block.identity}-of-{number}")
         elif isinstance(block, doc.FindingList):
             yield replace(block, items=tuple(_anchored(number, item) for item in block.items))
+        elif isinstance(block, doc.BulletList):
+            yield replace(block, links=tuple(_linked(number, each) for each in block.links))
         elif isinstance(block, doc.Paragraph) and block.link:
             yield replace(block, link=f"{block.link}-{number}")
         else:
             yield block
+
+
+def _linked(number: int, link: doc.Link | None) -> doc.Link | None:
+    return None if link is None else replace(link, address=f"{link.address}-{number}")
 
 
 def _anchored(number: int, item: doc.FindingItem) -> doc.FindingItem:

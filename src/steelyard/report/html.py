@@ -134,12 +134,21 @@ def render_markdown(document: doc.Document) -> str:
         for link in block.links
         if link is not None
     }
+    anchors = {f"#{section.anchor}" for section in document.sections}
     for section in document.sections:
         if f"#{section.anchor}" in linked:
             parts.append(f'<a id="{section.anchor}"></a>')
         parts.append(f"## {escape(section.title)}")
-        parts += [_titled(block, section.title) for block in section.blocks]
+        parts += [_titled(_to(anchors, block), section.title) for block in section.blocks]
     return "\n\n".join(parts) + "\n"
+
+
+def _to(anchors: set[str], block: doc.Block) -> doc.Block:
+    """Return a block with links to sections alone: Markdown has no other places."""
+    if not isinstance(block, doc.BulletList):
+        return block
+    links = (link if link and link.address in anchors else None for link in block.links)
+    return replace(block, links=tuple(links))
 
 
 _MOST_LINES: Final = 10  # of a summary, the empty one counted

@@ -462,8 +462,9 @@ def test_the_kept_article_is_what_the_verb_writes(
     assert old.keys() | {"article.json"} == new.keys()
     same = [name for name in old if name.endswith((".md", ".csv"))]
     if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        for name in same:
-            (kept / name).write_bytes(new[name])
+        for name, content in old.items():
+            if name.endswith((".md", ".csv", ".json")) and content != new[name]:
+                (kept / name).write_bytes(new[name])
         return
     assert [name for name in same if old[name] != new[name]] == []
     if "article.json" in old:

@@ -31,11 +31,11 @@ def test_a_builtin_workload_is_one_command_line() -> None:
     assert pgbench.run_arguments(_request(workload)) == (
         "--no-vacuum",
         "--time=7",
+        "--progress=1",
+        "--progress-timestamp",
         "--client=8",
         "--jobs=2",
         "--protocol=prepared",
-        "--progress=1",
-        "--progress-timestamp",
         "--builtin=select-only",
     )
 

@@ -202,7 +202,7 @@ def test_scripts_are_written_where_the_generator_reads_them(tmp_path: Path) -> N
     cell = CellKey(workload="own-reads", load=stage.experiment.loads[0])
     planned = PlannedRun(configuration="slow", cell=cell)
     bench.request(planned, seconds=3)
-    home = bench.platform("slow").scripts / "own-reads"
+    home = bench.platform("slow").scripts / "slow" / "own-reads"
     assert {path.name: path.read_text() for path in home.iterdir()} == {
         "0-new.sql": "SELECT 1",
         "1-new.sql": "SELECT 2",

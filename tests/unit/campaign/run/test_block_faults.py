@@ -11,7 +11,7 @@ import pytest
 from fakes import servers
 from fakes.campaigns import Stage, an_experiment, decided, of_redis
 from steelyard.core.campaign import CampaignRecord, Status
-from steelyard.core.experiment import Calibration, Measure
+from steelyard.core.experiment import Calibration, Measure, Stop
 from steelyard.core.findings import Validity
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import EngineName
@@ -151,7 +151,7 @@ def test_after_a_switch_redis_has_a_run_that_is_thrown_away(
 ) -> None:
     """Its generator leaves out no ramp, and what the arm before left would lie in the slice."""
     measure = Measure(run_time_s=5.0, discard_start_s=0.0, warm_up_s=warm_up_s)
-    experiment = an_experiment(restart=False, measure=measure)
+    experiment = an_experiment(restart=False, measure=measure, stop=Stop(early=False))
     if engine is EngineName.REDIS:
         experiment = of_redis(experiment)
     stage = Stage.new(experiment, path)
@@ -246,7 +246,7 @@ def test_generator_output_is_stored_also_of_a_failed_run(path: Path) -> None:
 
     stored = [gzip.decompress((path / "raw" / run.raw).read_bytes()) for run in record.runs]
     assert stored[0] == b"client 3 aborted\n"
-    assert json.loads(stored[1])["seconds"] == 6
+    assert json.loads(stored[1])["seconds"] == 3  # of a block at first, which is short
     assert {run.since_start_s for run in record.runs} == {2.0}  # the warm-up lies between
 
 
