@@ -79,7 +79,7 @@ def test_each_statement_is_an_answer(
     gate = ("--gate", "slower > 10%", "--junit", "gate.xml")
     done = steelyard.run("run", "own.yaml", "--dir", "c", "--no-verdict", *gate)
     assert done.returncode == 10, done.stderr
-    assert "failed: changed against now, reports, q18" in done.stderr
+    assert "failed: changed vs now (baseline), reports, q18" in done.stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     (result,) = (each for each in summary["comparisons"] if "scripts" in each)
     found = {Path(each["script"]).stem: each for each in result["scripts"]}

@@ -127,8 +127,8 @@ def test_what_a_pooler_keeps_from_running_is_refused(
     told: str,
 ) -> None:
     """Before anything starts, with the reason and a way out."""
-    words = [*dsn(poolers[name], user), "--set", "random_page_cost=1.1", *words, *more]
-    done = steelyard.run(*words, "--yes", "--no-verdict")
+    asked = [*dsn(poolers[name], user), "--set", "random_page_cost=1.1", "--clients", "8"]
+    done = steelyard.run(*asked, *words, *more, "--yes", "--no-verdict")
     assert done.returncode == 3, done.stderr
     assert told in done.stderr
     assert "Is it running" not in done.stderr
