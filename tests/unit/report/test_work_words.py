@@ -40,7 +40,15 @@ from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import Ceiling, CeilingKind, Load
 from steelyard.core.wording import REDIS_WORDS
 from steelyard.report.chart_specs import specification
-from steelyard.report.document import BulletList, Document, Figure, KeyValues, Table, filled
+from steelyard.report.document import (
+    Axis,
+    BulletList,
+    Document,
+    Figure,
+    KeyValues,
+    Table,
+    filled,
+)
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.keys import keys_of
 from steelyard.report.terminal import render_terminal
@@ -241,6 +249,8 @@ def texts(part: object) -> Iterator[str]:
     elif isinstance(part, tuple):
         for each in part:
             yield from texts(each)
+    elif isinstance(part, Axis):
+        yield from map(part.label, part.ticks)
     elif is_dataclass(part) and not isinstance(part, Figure):
         for field in fields(part):
             yield from texts(getattr(part, field.name))
@@ -270,7 +280,7 @@ def test_no_number_and_no_word_is_split(name: str, width: int, *, whole: bool) -
     text = re.sub(r"(?m)^and [0-9]+ more in the whole report$", "", text)
     assert max(len(line) for line in text.split("\n")) <= width
     lone = {word for word in own if len(word) >= width - 4}
-    glue = {"", "-", *words("no difference of practical weight interval and estimate")}
+    glue = {"", "-", *words("no difference of practical relevance interval and estimate why")}
     strange = {
         word
         for word in words(text) - own - glue
