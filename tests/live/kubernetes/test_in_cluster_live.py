@@ -233,7 +233,8 @@ def test_pods_of_workers_have_the_load_and_go_with_it(there: There) -> None:
     started.wait(timeout=LIMIT_S)
     assert started.returncode == 0, (there.steelyard.directory / "said").read_text()
     void = [block for block in there.steelyard.blocks if not block["complete"]]
-    assert any("worker" in block["reason"] for block in void)
+    # Between two blocks its loss voids none: another pod takes its place.
+    assert all(re.search("worker|pod", block["reason"]) for block in void), void
     assert there.steelyard.complete_blocks == 3
     for run in read_campaign(there.steelyard.directory / "c").counted_runs:
         assert run.evidence is not None
