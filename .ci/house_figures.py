@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122439,
-    "lines of tests": 110477,
+    "lines of src": 122456,
+    "lines of tests": 110501,
     "files": 337,
     "longest file": 877,
     "import edges": 2486,
