@@ -40,7 +40,7 @@ def test_several_values_are_configurations_by_the_kind_of_the_setting(
     words = ("try", "--dsn", shop.uri, "--script", "q.sql", "--clients", "1")
     done = steelyard.run(*words, "--set", f"work_mem={own},64kB,64MB", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "now against 64kB against 64MB" in done.stdout
+    assert "64kB, 64MB vs now (baseline)" in done.stdout
     assert f"work_mem = {own} is the value of the server: it is the baseline, now" in done.stderr
     assert f"work_mem = 64kB or 64MB (now {own}), in sessions" in done.stderr
     text = ("--set", "search_path=public, pg_catalog", "--set", "search_path=public")
