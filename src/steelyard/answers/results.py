@@ -629,8 +629,13 @@ def effect_phrase(comparison: Comparison, margin: float) -> str:
     value = doc.effect_value(comparison.effect)
     if pair is None:
         return value
+    return f"{bounds_phrase(comparison, pair, margin)} ({doc.CONFIDENCE}), estimate {value}"
+
+
+def bounds_phrase(comparison: Comparison, pair: tuple[float, float], margin: float) -> str:
+    """Return an interval; both ends of an equivalent one lie within the margin as printed."""
     inside = margin if comparison.verdict is Verdict.EQUIVALENT else None
-    return f"{doc.effect_range(*pair, inside=inside)} ({doc.CONFIDENCE}), estimate {value}"
+    return doc.effect_range(*pair, inside=inside)
 
 
 def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:

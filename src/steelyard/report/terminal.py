@@ -183,7 +183,7 @@ class _Page:
             return Group(*lines, *short)
         marks = ""
         for card in () if block.rankings else block.cards:
-            lines += [_sentence(card)]
+            lines.append(_marked(card.sentence, card))
             if card.drawing is not None:
                 length = min(_LINE, self.width - 4)
                 if not (marks and self.first):  # all have one axis
@@ -204,9 +204,7 @@ class _Page:
             card: Of them.
             rated: With rates, reasons and prices, for which very many have no room either.
         """
-        text = Text(card.claim)
-        _mark(text, card)
-        yield text
+        yield _marked(card.claim, card)
         if rated:
             levels = "; ".join(card.levels)
             reason = self.in_a_line(card.reason) if self.brevity < _BRIEFEST else ""
@@ -415,18 +413,14 @@ def _total(widths: dict[int, int]) -> int:
     return sum(width + _GAP for width in widths.values()) - _GAP
 
 
-def _sentence(card: doc.VerdictCard) -> Text:
-    text = Text(card.sentence)
-    _mark(text, card)
-    return text
-
-
-def _mark(text: Text, card: doc.VerdictCard) -> None:
-    """Give the parts of a verdict the colour of its tone."""
+def _marked(words: str, card: doc.VerdictCard) -> Text:
+    """Return a verdict whose parts have the colour of its tone."""
+    text = Text(words)
     for part in filter(None, card.marked):
-        start = text.plain.find(part)
+        start = words.find(part)
         if start >= 0:
             text.stylize(_STYLE[card.tone], start, start + len(part))
+    return text
 
 
 def _scale(axis: doc.Axis, length: int) -> Text:

@@ -22,6 +22,7 @@ from steelyard.answers.results import (
     CampaignAnalysis,
     CellSummary,
     Comparison,
+    bounds_phrase,
     cell_name,
     contest,
     decided_early,
@@ -61,10 +62,9 @@ def cards(analysis: CampaignAnalysis) -> tuple[doc.VerdictCard, ...]:
 def _card(
     analysis: CampaignAnalysis, comparison: Comparison, axis: doc.Axis | None
 ) -> doc.VerdictCard:
-    margin = analysis.experiment.stop.margin
     ranged = doc.bounds(comparison.effect) is not None
     divided = comparison.depends_on_load and ranged
-    word = verdict_word(comparison, margin)
+    word = verdict_word(comparison, analysis.experiment.stop.margin)
     price = durability_clause(comparison) if ranged else ""
     return doc.VerdictCard(
         workload=comparison.workload,
@@ -101,20 +101,17 @@ def _main(analysis: CampaignAnalysis, comparison: Comparison) -> str:
         return " to ".join(doc.effect_value(each.effect) for each in ends)
     if comparison.is_mixed:
         return "different by script"
-    margin = analysis.experiment.stop.margin
-    inside = margin if comparison.verdict is Verdict.EQUIVALENT else None
-    return doc.effect_range(*pair, inside=inside)
+    return bounds_phrase(comparison, pair, analysis.experiment.stop.margin)
 
 
 def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, ...]:
     if doc.bounds(comparison.effect) is None:
         return (pending(comparison),)
     if comparison.depends_on_load:
-        extremes = extreme_cells(analysis, comparison)
-        together = intervals_together(analysis.experiment)
-        blocks = f"{together}, {doc.count(comparison.blocks, 'block')}"
-        ends = (effect_at(analysis.experiment, cell) for cell in extremes or ())
-        return (*ends, blocks)
+        blocks = doc.count(comparison.blocks, "block")
+        cells = extreme_cells(analysis, comparison) or ()
+        ends = (effect_at(analysis.experiment, cell) for cell in cells)
+        return (*ends, f"{intervals_together(analysis.experiment)}, {blocks}")
     details = [f"{doc.CONFIDENCE} interval, estimate {doc.effect_value(comparison.effect)}"]
     if comparison.no_practical_weight:
         details.append("of no practical relevance")

@@ -247,8 +247,9 @@ def result_section(analysis: CampaignAnalysis) -> doc.Section:
     """Return the verdicts, or what there is instead when nothing was compared."""
     blocks: list[doc.Block] = []
     why = uncompared(analysis.experiment)
+    verdicts = doc.VerdictCards(cards=cards(analysis), rankings=rankings(analysis))
     if analysis.results:
-        blocks.append(doc.VerdictCards(cards=cards(analysis), rankings=rankings(analysis)))
+        blocks.append(verdicts)
         blocks.extend(_against_itself(analysis))
     elif analysis.blocks and why:
         blocks.append(doc.Paragraph(text=f"{why} {_looked_for(analysis)}"))
@@ -258,7 +259,7 @@ def result_section(analysis: CampaignAnalysis) -> doc.Section:
     blocks.extend(gain_answers(analysis))
     blocks.extend(value_answers(analysis))
     blocks.extend(tail_warnings(analysis))
-    blocks.extend(_remarks(analysis))
+    blocks.extend(_remarks(analysis, verdicts))
     return doc.Section(anchor="verdicts", title="Results", blocks=tuple(blocks), first=True)
 
 
@@ -344,7 +345,7 @@ def _was(status: Status) -> str:
     }.get(status, "ended")
 
 
-def _remarks(analysis: CampaignAnalysis) -> Iterator[doc.Block]:
+def _remarks(analysis: CampaignAnalysis, verdicts: doc.VerdictCards) -> Iterator[doc.Block]:
     if analysis.results and is_interim(analysis):
         there = f"these are interim results after {doc.count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
@@ -363,7 +364,8 @@ def _remarks(analysis: CampaignAnalysis) -> Iterator[doc.Block]:
         return
     anchored = {each: findings.anchor(place) for place, each in enumerate(found)}
     causes = grouped(explaining) if analysis.results else ()
-    yield from _before_use(analysis, grave, anchored | dict.fromkeys(causes, findings.EXPLAINED))
+    anchors = anchored | dict.fromkeys(causes, findings.EXPLAINED)
+    yield from _before_use(analysis, verdicts, grave, anchors)
 
 
 # What changes a conclusion: a setting that does not act, what a power cut costs, a limit that was
@@ -378,19 +380,21 @@ _MOST_BULLETS = 3
 
 
 def _before_use(
-    analysis: CampaignAnalysis, grave: Sequence[Finding], anchors: Mapping[Finding, str]
+    analysis: CampaignAnalysis,
+    verdicts: doc.VerdictCards,
+    grave: Sequence[Finding],
+    anchors: Mapping[Finding, str],
 ) -> Iterator[doc.BulletList]:
     """Yield the findings that change a conclusion, with the way to the others."""
     told = [*grave, *(each for each in anchors if each not in grave and each.code in _RANK)]
-    whys = [card.why for card in cards(analysis)]
-    told = [each for each in told if not any(_clause(each) in why for why in whys)]
+    told = [each for each in told if not any(_clause(each) in card.why for card in verdicts.cards)]
     told.sort(key=lambda each: (each.severity is not Severity.ERROR, _RANK.get(each.code, 99)))
     shown = told[:_MOST_BULLETS]
     items = [doc.ended(_clause(each)) for each in shown]
     links: list[doc.Link | None] = [
         doc.Link(text="more", address=f"#{anchors[each]}") for each in shown
     ]
-    doubt = _suspect_cells(analysis) if rankings(analysis) else ""
+    doubt = _suspect_cells(analysis) if verdicts.rankings else ""
     if doubt:
         items, links = [doubt, *items], [None, *links]
     left = len(told) - len(shown)
