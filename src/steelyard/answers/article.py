@@ -100,7 +100,7 @@ class Use:
 
 
 def _contest(c: results.Comparison | LatencyChange | CostChange) -> str:
-    return f"{c.workload}, {c.configuration} vs {c.baseline} (baseline)"
+    return f"{c.workload}, {doc.versus(c.configuration, c.baseline)}"
 
 
 def _by_throughput(
@@ -272,7 +272,7 @@ def _lasting(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidenc
         decides = len(dropped) == 1 and higher not in dropped
         told = Evidence(
             label=label,
-            contest=f"{cell.workload}, {name} vs {baseline} (baseline)",
+            contest=f"{cell.workload}, {doc.versus(name, baseline)}",
             choice="",
             says=said if decides else f"{said}, one run each: not decided",
             section="sustained",

@@ -199,7 +199,7 @@ def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 
         ("outcome", lambda each: "counts" if each.complete else f"thrown away: {each.reason}"),
         *(
             doc.column(
-                f"{c.workload}: {c.configuration} vs {c.baseline} (baseline)",
+                f"{c.workload}: {doc.versus(c.configuration, c.baseline)}",
                 partial(effect, c),
                 _EFFECT,
             )

@@ -648,7 +648,7 @@ def pair_document(pair: PairComparison) -> doc.Document:
     )
     document = doc.Document(
         title=campaign.experiment.name,
-        subtitle=f"{pair.configuration} vs {pair.reference} (baseline) · {ending(campaign)}"
+        subtitle=f"{doc.versus(pair.configuration, pair.reference)} · {ending(campaign)}"
         f" · {doc.utc(campaign.started_at)}",
         sections=(
             replace(verdicts, blocks=(note, *verdicts.blocks)),

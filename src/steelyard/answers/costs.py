@@ -529,7 +529,7 @@ def change_table(
         doc.numbers(change.configuration, lambda each: _written(each.cost, each.configuration)),
         doc.numbers("difference", _difference),
         doc.numbers("95 % interval", _interval),
-        title=f"{place}: {change.configuration} vs {change.baseline} (baseline)",
+        title=f"{place}: {doc.versus(change.configuration, change.baseline)}",
         note=" ".join(_missing(change.costs, absent)),
         common=compared_data(change),
         data=_change_data,

@@ -597,7 +597,7 @@ def _span(found: Sequence[results.Comparison]) -> str:
     high = max(each.high for each in bounds if each.high is not None)
     who = ", ".join(each.configuration for each in found)
     reach = f"{format_percent(low)} to {format_percent(high)}"
-    return f"{found[0].workload}, {who} vs {found[0].baseline} (baseline): {reach}"
+    return f"{found[0].workload}, {doc.versus(who, found[0].baseline)}: {reach}"
 
 
 def _is_bounded(found: results.Comparison) -> bool:

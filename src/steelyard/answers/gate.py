@@ -64,7 +64,7 @@ class Judged:
         under = compared.load if self.script is None else self.script.load
         load = f", {under.label}" if under is not None else ""
         what = f"{compared.workload}, {self.script.title}" if self.script else compared.workload
-        return f"{compared.configuration} vs {compared.baseline} (baseline), {what}{load}"
+        return f"{doc.versus(compared.configuration, compared.baseline)}, {what}{load}"
 
     @property
     def effect(self) -> Estimate | None:

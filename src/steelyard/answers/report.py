@@ -418,7 +418,7 @@ def build_document(analysis: results.CampaignAnalysis) -> doc.Document:
     single = experiment.is_single_pass
     contest = results.contest_of(experiment)
     if rankings(analysis):  # they have the names
-        contest = f"{len(experiment.contenders)} others vs {experiment.baseline} (baseline)"
+        contest = doc.versus(f"{len(experiment.contenders)} others", experiment.baseline)
     if experiment.attribution is not None:
         contest = design_words(experiment.attribution)
     sections = (

@@ -331,7 +331,7 @@ class Grounds:
 Computing = Callable[[Grounds], object]
 
 
-_TONE_OF = {
+TONES = {
     Verdict.FASTER: doc.Tone.GOOD,
     Verdict.SLOWER: doc.Tone.BAD,
     Verdict.EQUIVALENT: doc.Tone.EVEN,
@@ -514,7 +514,7 @@ def tone_of(comparison: Comparison) -> doc.Tone:
         return doc.Tone.WARNING
     if comparison.is_mixed:
         return doc.Tone.WARNING
-    return doc.Tone.OPEN if comparison.depends_on_load else _TONE_OF[comparison.verdict]
+    return doc.Tone.OPEN if comparison.depends_on_load else TONES[comparison.verdict]
 
 
 def durability_word(comparison: Comparison) -> str:
@@ -654,9 +654,8 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
 
 
 def contest(comparison: Comparison) -> str:
-    """Return what is compared with what: ``large vs small (baseline)``."""
-    ours, theirs = contestants(comparison)
-    return f"{ours} vs {theirs} (baseline)"
+    """Return what is compared with what."""
+    return doc.versus(*contestants(comparison))
 
 
 def script_sentence(experiment: Experiment, scripts: Sequence[ScriptResult]) -> str:
@@ -673,7 +672,7 @@ def contest_of(experiment: Experiment) -> str:
     """Return what an experiment compares with what: ``a, b vs c (baseline)``."""
     if not experiment.contenders:
         return f"{experiment.baseline} alone"
-    return f"{', '.join(experiment.contenders)} vs {experiment.baseline} (baseline)"
+    return doc.versus(", ".join(experiment.contenders), experiment.baseline)
 
 
 def contestants(comparison: Comparison) -> tuple[str, str]:

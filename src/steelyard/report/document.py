@@ -754,6 +754,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def versus(configuration: str, baseline: str) -> str:
+    """Return what is compared with what: ``large vs small (baseline)``."""
+    return f"{configuration} vs {baseline} (baseline)"
+
+
 def utc(seconds: float) -> str:
     """Return a moment since the epoch as UTC to the minute."""
     return wording.format_utc(seconds)

@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,9 +14,11 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import observe
 from steelyard.answers.reasons.compute import campaign_reasons
 from steelyard.answers.report import build_document
+from steelyard.answers.result.cards import doubts
+from steelyard.answers.results import CellSummary
 from steelyard.answers.timeline import TrackName, timelines
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
-from steelyard.core.findings import Finding, Severity
+from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Absence, Quantity
 from steelyard.report.terminal import render_terminal
 
@@ -211,3 +215,17 @@ def test_looks_and_records_of_old_have_no_reasons() -> None:
     assert analyse(record, curves=False).answer(campaign_reasons) is None
     runs = tuple(replace(run, evidence=None) for run in record.runs)
     assert analyse(replace(record, runs=runs)).answer(campaign_reasons) is None
+
+
+def test_rules_that_doubt_equally_many_cells_keep_their_order() -> None:
+    """The commonest rule comes first; each cell counts once, and what only informs not at all."""
+
+    def cell(*codes: str, validity: Validity = Validity.SUSPECT) -> CellSummary:
+        findings = [Finding(code=code, severity=Severity.WARNING, message="") for code in codes]
+        findings.append(Finding(code="zz", severity=Severity.INFO, message=""))
+        return cast("CellSummary", SimpleNamespace(validity=validity, findings=findings))
+
+    codes = [f"rule-{letter}" for letter in "kcahzmqe"]
+    cells = [cell(*codes, codes[0]), cell("rule-b", "rule-b"), cell("rule-b")]
+    told = doubts([*cells, cell("rule-x", validity=Validity.VALID)])
+    assert told == (3, [("rule-b", 2), *((code, 1) for code in codes)])

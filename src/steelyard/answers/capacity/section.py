@@ -65,7 +65,7 @@ def rate_answers(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
         experiment = analysis.experiment
         items = tuple(goal_sentence(experiment, goal) for goal in found.goal.rates)
         more = tuple(
-            f"{contrast.configuration} vs {contrast.baseline} (baseline), {contrast.workload},"
+            f"{doc.versus(contrast.configuration, contrast.baseline)}, {contrast.workload},"
             f" {pool_name(experiment, contrast.load)}: {_ratio(contrast)}."
             for contrast in found.goal.contrasts
         )

@@ -142,7 +142,7 @@ def waterfall_figure(
 
 
 def _rows(change: BudgetChange) -> Iterator[tuple[doc.Value, ...]]:
-    panel = change.cell.workload, f"{change.configuration} vs {change.baseline} (baseline)"
+    panel = change.cell.workload, doc.versus(change.configuration, change.baseline)
     return _bar_rows(panel, steps(change), signed=True)
 
 
@@ -271,7 +271,7 @@ def time_note(analysis: CampaignAnalysis) -> str:
 def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> str:
     """Return an explanation with its comparison, as a sentence."""
     place = place_name(analysis.experiment, explanation.cell)
-    who = f"{explanation.configuration} vs {explanation.baseline} (baseline)"
+    who = doc.versus(explanation.configuration, explanation.baseline)
     return doc.ended(f"{place}, {who}: {explanation.sentence}")
 
 
@@ -507,7 +507,7 @@ def _waits(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
 def _comparison(
     analysis: CampaignAnalysis, reasons: Reasons, explanation: Explanation
 ) -> doc.Section:
-    who = f"{explanation.configuration} vs {explanation.baseline} (baseline)"
+    who = doc.versus(explanation.configuration, explanation.baseline)
     place = place_name(analysis.experiment, explanation.cell)
     budget = _budget_of(reasons, explanation)
     costs = next(each for each in reasons.ledger.changes if _is_of(each, explanation))

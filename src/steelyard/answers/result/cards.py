@@ -1,6 +1,7 @@
 """The card of a result: workload, verdict, rates, latency, and the reason in a line."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeGuard
 
@@ -150,17 +151,25 @@ def _suspect(analysis: CampaignAnalysis, comparison: Comparison) -> str:
         for cell in analysis.cells
         if cell.cell.workload == comparison.workload and cell.configuration in sides
     ]
-    doubted = [cell for cell in of_it if cell.validity is not Validity.VALID]
-    if not doubted or doc.bounds(comparison.effect) is None:
+    number, rules = doubts(of_it)
+    if not number or doc.bounds(comparison.effect) is None:
         return ""
-    codes = [
-        each.code
+    why_so = f" ({words_of(rules[0][0])})" if rules else ""
+    return f"suspect: {number} of the {doc.count(len(of_it), 'cell')} behind it{why_so}"
+
+
+def doubts(cells: Sequence[CellSummary]) -> tuple[int, list[tuple[str, int]]]:
+    """Return how many cells are not valid, and for how many of them each rule says so.
+
+    The commonest rule comes first.
+    """
+    doubted = [cell for cell in cells if cell.validity is not Validity.VALID]
+    codes = Counter(
+        code
         for cell in doubted
-        for each in cell.findings
-        if each.severity is not Severity.INFO
-    ]
-    why_so = f" ({words_of(max(codes, key=codes.count))})" if codes else ""
-    return f"suspect: {len(doubted)} of the {doc.count(len(of_it), 'cell')} behind it{why_so}"
+        for code in dict.fromkeys(f.code for f in cell.findings if f.severity is not Severity.INFO)
+    )
+    return len(doubted), codes.most_common()
 
 
 # What was run, and the rates.

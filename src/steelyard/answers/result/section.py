@@ -1,7 +1,6 @@
 """The first section of a report: one card per workload and configuration, or their ranking."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +8,7 @@ from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.durability.compute import campaign_durability
 from steelyard.answers.latency.section import tail_warnings
-from steelyard.answers.result.cards import cards, work_line
+from steelyard.answers.result.cards import cards, doubts, work_line
 from steelyard.answers.results import (
     CampaignAnalysis,
     Comparison,
@@ -25,7 +24,7 @@ from steelyard.answers.results import (
 from steelyard.answers.scalability import gain_answers
 from steelyard.answers.values import value_answers
 from steelyard.core.campaign import Status
-from steelyard.core.findings import Finding, Severity, Validity, grouped, words_of
+from steelyard.core.findings import Finding, Severity, grouped, words_of
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
 
@@ -413,18 +412,13 @@ _RANK = {code: rank for rank, codes in enumerate(_CONSEQUENCES) for code in code
 
 def _suspect_cells(analysis: CampaignAnalysis) -> str:
     """Return how many cells are not valid and by which rules, the commonest first; "" for none."""
-    suspect = [cell for cell in analysis.cells if cell.validity is not Validity.VALID]
-    if not suspect:
+    number, rules = doubts(analysis.cells)
+    if not number:
         return ""
-    codes = Counter(
-        code
-        for cell in suspect
-        for code in {f.code for f in cell.findings if f.severity is not Severity.INFO}
-    )
-    why = ", ".join(f"{words_of(code)}: {number}" for code, number in codes.most_common(_MOST_WHY))
-    verb = "is" if len(suspect) == 1 else "are"
+    why = ", ".join(f"{words_of(code)}: {cells}" for code, cells in rules[:_MOST_WHY])
+    verb = "is" if number == 1 else "are"
     told = f" ({why})" if why else ""
-    return f"{len(suspect)} of {doc.count(len(analysis.cells), 'cell')} {verb} suspect{told}."
+    return f"{number} of {doc.count(len(analysis.cells), 'cell')} {verb} suspect{told}."
 
 
 _MOST_WHY = 2  # rules that a line names

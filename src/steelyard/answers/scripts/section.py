@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from steelyard.answers import results
 from steelyard.answers.scripts.verdicts import ScriptResult, by_consequence, changed
-from steelyard.core.findings import Verdict
 from steelyard.core.quantities import SECONDS, Unit
 from steelyard.core.wording import format_bytes, format_share
 from steelyard.report import document as doc
@@ -15,12 +14,6 @@ from steelyard.report.texts import Texts
 
 _TEXTS: Final = Texts(__name__)
 _FIRST: Final = 12  # rows that fit on the first screen
-_TONES: Final = {
-    Verdict.FASTER: doc.Tone.GOOD,
-    Verdict.SLOWER: doc.Tone.BAD,
-    Verdict.EQUIVALENT: doc.Tone.EVEN,
-    Verdict.NO_CLEAR_DIFFERENCE: doc.Tone.OPEN,
-}
 _WAITS: Final = "they are sampled of all sessions, whatever these execute"
 
 
@@ -53,8 +46,8 @@ def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...
 def _lead(analysis: results.CampaignAnalysis, result: results.Comparison) -> str:
     sentence = results.script_sentence(analysis.experiment, result.scripts)
     when = "interim, " if results.is_interim(analysis) else ""
-    contest = f"{result.workload}, {result.configuration} vs {result.baseline} (baseline)"
-    return f"{when}{contest}: {sentence}."
+    contest = doc.versus(result.configuration, result.baseline)
+    return f"{when}{result.workload}, {contest}: {sentence}."
 
 
 def _place(analysis: results.CampaignAnalysis, script: ScriptResult) -> str:
@@ -87,8 +80,10 @@ def _table(
         doc.numbers("executions", _executions, spare=True),
         doc.numbers("varies", lambda script: doc.proportion(script.block_sd), spare=True),
         doc.column("blocks", lambda script: script.blocks, doc.WHOLE, spare=True),
-        title=f"{result.workload}: {result.configuration} vs {result.baseline} (baseline)",
-        tone=lambda script: doc.Tone.WARNING if script.is_unstable else _TONES[script.verdict],
+        title=f"{result.workload}: {doc.versus(result.configuration, result.baseline)}",
+        tone=lambda script: (
+            doc.Tone.WARNING if script.is_unstable else results.TONES[script.verdict]
+        ),
         tone_column=2 if loads else 1,
         note=_TEXTS.note(
             baseline=result.baseline,

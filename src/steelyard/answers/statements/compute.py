@@ -326,7 +326,7 @@ def _is_control_uncounted(analysis: CampaignAnalysis, tallies: Sequence[Statemen
 
 def _blocks(analysis: CampaignAnalysis, tally: StatementTally) -> list[doc.Block]:
     place = place_name(analysis.experiment, tally.cell)
-    names = f"{place}: {tally.configuration} vs {tally.baseline} (baseline)"
+    names = f"{place}: {doc.versus(tally.configuration, tally.baseline)}"
     shown = [each for each in tally.statements if max(each.shares) > 0][:_SHOWN]
     return [
         doc.Paragraph(text=_said(tally, names)),

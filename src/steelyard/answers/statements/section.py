@@ -244,7 +244,7 @@ def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[doc.BulletList, ...]:
 
 def _sentence(each: WaitReasoning) -> str:
     change = doc.signed_ms(each.per_statement_s, plus=True)
-    begun = f"{each.configuration} vs {each.baseline} (baseline): each statement {change} ms"
+    begun = f"{doc.versus(each.configuration, each.baseline)}: each statement {change} ms"
     shares = each.cpu_shares
     if shares is None:
         return f"{begun}; how much of it is CPU time is not known ({each.missing})."
@@ -323,7 +323,7 @@ def _costs(costs: Sequence[StatementCost]) -> doc.Table:
 def _differences(fit: StatementFit) -> doc.Table:
     return doc.table_of(
         fit.differences,
-        ("configuration", lambda each: f"{each.configuration} vs {each.baseline} (baseline)"),
+        ("configuration", lambda each: doc.versus(each.configuration, each.baseline)),
         doc.numbers(
             "each statement", lambda each: doc.signed_ms(each.per_statement_s, plus=True), "ms"
         ),
@@ -335,7 +335,7 @@ def _differences(fit: StatementFit) -> doc.Table:
 
 def _words(each: StatementDifference) -> str:
     return _TEXTS.difference(
-        names=f"{each.configuration} vs {each.baseline} (baseline)",
+        names=doc.versus(each.configuration, each.baseline),
         statement=doc.signed_ms(each.per_statement_s, plus=True),
         commit=doc.signed_ms(each.per_commit_s, plus=True),
         is_of_round_trips=each.is_of_round_trips,
