@@ -344,9 +344,17 @@ def _generator_failed(facts: RunFacts) -> Iterator[Ruling]:
         yield KEPT
         return
     is_standby = facts.in_force.get("in_hot_standby") == "on"
-    yield broken(f"{facts.failure}{_RECOVERY if is_standby else ''}")
+    hint = _RECOVERY if is_standby else ""
+    if (memory := facts.limits.get("memory")) and any(said in facts.failure for said in _LOST):
+        hint = _OUT_OF_MEMORY.format(memory)
+    yield broken(f"{facts.failure}{hint}")
 
 
+_LOST: Final = ("backend died", "server closed the connection")  # libpq's and pgbench's words
+_OUT_OF_MEMORY: Final = (
+    " (cgroup.memory is {}: the kernel kills a process of the server that needs more, as its log"
+    " says with `terminated by signal 9`. Raise it, or lower shared_buffers and clients.)"
+)
 _RECOVERY: Final = (
     " (This server is a standby: if a conflict with recovery ended a session, raise"
     " max_standby_streaming_delay there, or set hot_standby_feedback = on.)"

@@ -246,6 +246,11 @@ BROKEN = [
         RunFacts(failure="a session was ended", in_force={"in_hot_standby": "on"}),
         "a session was ended (This server is a standby: if a conflict with recovery",
     ),
+    (
+        "generator-failed",
+        RunFacts(failure="perhaps the backend died", limits={"memory": "64MB"}),
+        "died (cgroup.memory is 64MB: the kernel kills a process of the server that needs more",
+    ),
     ("failed-transactions", RunFacts(measurement=measured(failed=1)), "1 transactions failed"),
     ("rate-not-reached", at_rate(100_000, done=97_999), "97999 transactions were done of about"),
     ("rate-not-reached", at_rate(100, done=59), "(59.0 %): the server did not keep up; latency"),
