@@ -75,6 +75,7 @@ class World:
     refuses: int = 0
     reflink: bool = True
     restore_s: float = 0.0
+    first_restores_s: list[float] = field(default_factory=list)  # these before the others
     start_s: float = 0.0
     settings: dict[str, str] = field(default_factory=dict)
     limits: dict[str, str] = field(default_factory=dict)
@@ -583,9 +584,11 @@ class FakePlatform:
         self.stop(keep_data=False)
         self._made()
         self._copies.add(state.key)
-        self._world.clock.advance(self._world.restore_s)
+        first_s = self._world.first_restores_s
+        restore_s = first_s.pop(0) if first_s else self._world.restore_s
+        self._world.clock.advance(restore_s)
         self._world.steps.append(f"restore by {means}")
-        return self._world.restore_s
+        return restore_s
 
     def reprovision(
         self,

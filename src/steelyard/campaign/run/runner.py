@@ -9,7 +9,7 @@ While it runs it tells a ``Progress``; ``cli`` shows what it tells, tests collec
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import Final, Self
 
 from steelyard.answers.campaign import analyse
@@ -307,7 +307,7 @@ class Campaign:
         restoring = beside_blocks.choose_means(
             self.experiment, self.bench, self.clock, alternates=choice.alternates
         )
-        times = self._shake_down(restoring.means)
+        times = self._shake_down(restoring)
         turns, in_order = self._tried(alternates=choice.alternates)
         if choice.alternates:
             choice = choose_design(self.experiment, self.engine, self.room, turns, in_order)
@@ -393,21 +393,25 @@ class Campaign:
         self.directory.write_schedule(schedule)
         self.directory.journal.append(journal.Planned(plan=plan))
 
-    def _shake_down(self, means: str) -> durations.SwitchTimes:
+    def _shake_down(self, restoring: beside_blocks.Restoring) -> durations.SwitchTimes:
         """Activate every configuration once: what cannot start or take effect shows here.
+
+        Copies are timed while the disk may still write what was prepared, which can make one of
+        them several times longer than those of blocks: of equal ones the median is taken.
 
         Raises:
             MeasurementError: A setting did not take effect.
             PreflightError: A script cannot be run.
         """
-        restore_s, start_s, switch_s = 0.0, 0.0, durations.GUESSED_SWITCH_S
+        start_s, switch_s, means = 0.0, durations.GUESSED_SWITCH_S, restoring.means
+        restores_s = [seconds for tried, seconds in restoring.tried_s if tried == means]
         for configuration in self.experiment.configurations:
             start = self.bench.activate(configuration.name, restore=True, means=means)
             start.require_in_force(configuration.name)
             if self.ceilings is not None:
                 self.ceilings.activated(configuration.name, start.effective)
             self._seen |= dict.fromkeys(self._place_facts(configuration.name))
-            restore_s = max(restore_s, start.restore_s)
+            restores_s.append(start.restore_s)
             start_s = max(start_s, start.start_s)
             self._servers[configuration.name] = ServerEnvironment(
                 configuration=configuration.name,
@@ -421,6 +425,7 @@ class Campaign:
             )
             self.bench.try_scripts(configuration.name)
         self._write_environment()
+        restore_s = max(restores_s) if restoring.others else median(restores_s)
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
 
     def _tried(

@@ -406,6 +406,17 @@ def _jump(stage: Stage) -> None:
     stage.clock.woken = lambda number: stage.clock.step_wall(3600.0 if number == at else 0.0)
 
 
+def test_one_slow_copy_before_the_blocks_makes_no_fewer_blocks(tmp_path: Path) -> None:
+    """The disk still writes the prepared data: the copy of one start took longer than any later."""
+    stage = staged(tmp_path / "c")
+    stage.world.reflink, stage.world.restore_s = False, 1.0
+    stage.world.first_restores_s = [1.0, 6.0]  # tried, and of the first start
+    analysis = stage.run()
+    assert analysis.plan is not None
+    assert analysis.plan.restore_s == (("copy", 1.0),)
+    assert analysis.plan.data_s == 1.0
+
+
 @pytest.mark.parametrize(
     ("workloads", "loads", "reconnections", "warm_up_s"),
     [
