@@ -266,7 +266,7 @@ def order_of_trial(
         workload=workload.name,
         executions=round(executions, 1),
         rounds=1,
-        round_s=round(max(*sides.values(), 1e-3), 6),
+        round_s=round(max(fmean(sides.values()), 1e-3), 6),
         sessions=sessions,
         discards_first=bool(sessions) and median(ratios) > _COLD,
     )

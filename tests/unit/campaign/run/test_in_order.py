@@ -203,7 +203,7 @@ def test_a_generator_that_gave_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("first", "discards"), [(1.0, False), (1.05, False), (1.5, True)])
-def test_a_try_tells_the_slower_side_and_whether_data_are_at_hand(
+def test_a_try_tells_how_long_a_round_is_and_whether_data_are_at_hand(
     first: float, *, discards: bool
 ) -> None:
     """The round is that of the slower side; where first executions take longer one is discarded."""
@@ -215,7 +215,7 @@ def test_a_try_tells_the_slower_side_and_whether_data_are_at_hand(
         seen.add(key)
         times.append(TIMES_S[step.script] * (1.0, 2.0)[step.side] * cold)
     order = order_of_trial(WORK, 40.0, BOTH, [(steps, times)])
-    assert order.round_s == pytest.approx(2.0 * 0.27)
+    assert order.round_s == pytest.approx(1.5 * 0.27)
     assert order.discards_first is discards
     assert not order_of_trial(WORK, 40.0, (), [(trial_steps(3, (), coin()), times)]).discards_first
 
