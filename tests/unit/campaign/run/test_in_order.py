@@ -206,7 +206,7 @@ def test_a_generator_that_gave_nothing_is_refused() -> None:
 def test_a_try_tells_how_long_a_round_is_and_whether_data_are_at_hand(
     first: float, *, discards: bool
 ) -> None:
-    """The round is that of the slower side; where first executions take longer one is discarded."""
+    """The round is the mean of the sides; where first executions take longer one is discarded."""
     steps = trial_steps(3, BOTH, coin())
     times, seen = [], set[tuple[int, int]]()
     for step in steps:
