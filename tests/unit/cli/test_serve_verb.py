@@ -76,11 +76,11 @@ def test_the_list_finds_by_words_and_tells_damage(visitor: FlaskClient) -> None:
     """Newest first; what cannot be read is said and leads nowhere."""
     whole = visitor.get("/").text
     assert "3 campaigns" in whole
-    assert whole.index("small against large") < whole.index("simple protocol")
+    assert whole.index("larger shared buffers") < whole.index("simple protocol")
     assert "is damaged at line 1" in whole
     found = visitor.get("/?q=PROTOCOL simple").text
     assert "1 campaign<" in found
-    assert "small against large" not in found
+    assert "larger shared buffers" not in found
     assert "None has these words" in visitor.get("/?q=nobody").text
     assert visitor.get("/?page=7&q=x%22%3E%3Cscript%3E").status_code == 200
 
@@ -100,7 +100,7 @@ def test_from_the_verdict_to_the_turn(visitor: FlaskClient) -> None:
     home = address(visitor, "quick")
     assert "faster" in visitor.get(home).text
     blocks = visitor.get(home + "blocks").text
-    assert blocks.count("counts") == blocks.count('href="block/') == 6
+    assert blocks.count("counts") == blocks.count('href="block/') == 8
     assert 'href="block/1-1"' in blocks
     runs = visitor.get(home + "block/1-1").text
     assert 'href="../run/1"' in runs
@@ -182,7 +182,7 @@ def test_a_large_journal_holds_up_no_list(
     monkeypatch.setattr(site, "_LARGEST_LISTED_BYTES", 200_000)
     text = visitor.get("/").text
     assert text.count("not computed for a list: its journal has") == 1
-    assert "small against large shared buffers" in text
+    assert "larger shared buffers" in text
     assert visitor.get(address(visitor, "quick") + "blocks").status_code == 200
     assert "not computed for a list" not in visitor.get("/").text
 
@@ -204,7 +204,7 @@ def test_many_files_and_blocks_come_in_pages(
     """Each line is on one page; the first leads to the next and the next leads back."""
     monkeypatch.setattr(browse, "_LINES", 4)
     home = address(visitor, "quick")
-    for page, mark, lines in (("blocks", 'href="block/', 6), ("files", 'href="file/', None)):
+    for page, mark, lines in (("blocks", 'href="block/', 8), ("files", 'href="file/', None)):
         first, second = (visitor.get(f"{home}{page}?page={n}").text for n in (1, 2))
         assert first.count(mark) == 4
         assert ('href="?page=2"' in first, 'href="?page=1"' in first) == (True, False)
