@@ -9,7 +9,8 @@ different too often.
 ``--early`` has another table: effect, noise and design against the median minutes to a verdict, the
 share of campaigns that decide, and that of wrong signs (of equal systems: of false verdicts). Its
 blocks are numbers: what starts differ by, and the seconds that count. Lengths of blocks, the number
-of them, slots and looks are those that the product plans for such an experiment.
+of them, slots and looks are those that the product plans for such an experiment. Before it stands
+at which block the median verdict comes, for a number of planned blocks and of one block's noise.
 """
 
 import argparse
@@ -344,8 +345,46 @@ def early_row(plan: Plan, noise: Noise, loads: int, campaigns: int, seed: int) -
     return row
 
 
+class Expected(NamedTuple):
+    """An effect and a block's sd, in ln, and the block by which half of the campaigns decide."""
+
+    effect: float
+    sd: float
+    planned: int
+    latest: int
+
+
+EXPECTED = (  # what the spending of the level was chosen for
+    Expected(0.5, 0.10, 15, 4),
+    Expected(0.5, 0.10, 30, 6),
+    Expected(0.2, 0.07, 15, 7),
+    Expected(0.2, 0.07, 30, 7),
+)
+
+
+def blocks_to_verdicts(campaigns: int, seed: int) -> list[str]:
+    """Print by which block half of the campaigns decide, and return what comes too late."""
+    late = []
+    for effect, sd, planned, latest in EXPECTED:
+        rng = np.random.default_rng(np.random.SeedSequence([20261129, seed, planned]))
+        contrasts = np.log1p(effect) + sd * rng.standard_normal((campaigns, planned, 1))
+        rule, terms = sequential.terms_of(planned)
+        ended = [sequential.at_its_end([each], rule, terms)[0] for each in contrasts]
+        called = [each.verdict in sequential.CHANGED for each in ended]
+        blocks = np.where(called, [each.blocks for each in ended], np.inf)
+        by_then = float(np.mean(blocks <= latest))
+        line = f"{effect:+.0%}, sd of a block {sd:.0%}, {planned} planned: median verdict at block"
+        line += f" {np.median(blocks):g}, {by_then:.0%} by block {latest}, the goal"
+        print(line)
+        # Half of them, but for chance: three standard deviations of a share.
+        late += [line] if by_then < MEDIAN - 3.0 * np.sqrt(0.25 / campaigns) else []
+    print()
+    return late
+
+
 def early(campaigns: int, seed: int) -> int:
     """Print the table of early verdicts and return the exit code."""
+    late = blocks_to_verdicts(campaigns, seed)
     print("per effect: median minutes to a verdict, share decided, share wrong (of 0 %: false)")
     print(f"one workload, two configurations; {campaigns} campaigns a row, seed {seed}")
     heads = ("loads", "budget", "noise", "design", "blocks", *(f"{e:+.0%}" for e in EFFECTS))
@@ -365,8 +404,10 @@ def early(campaigns: int, seed: int) -> int:
             wrong.append(of)
     for sentence in wrong:
         print(f"failed: {sentence}: more than {bound:.1%} false verdicts")
-    print("" if wrong else "passed")
-    return ExitCode.GATE if wrong else ExitCode.DONE
+    for sentence in late:
+        print(f"failed: {sentence}")
+    print("" if wrong or late else "passed")
+    return ExitCode.GATE if wrong or late else ExitCode.DONE
 
 
 def main() -> int:
