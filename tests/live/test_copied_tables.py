@@ -15,12 +15,15 @@ from support.live import Steelyard, interrupted, small_file_system, wait_for
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 # Tables of several schemas, an enumeration, a function in a generated column's place, an identity,
-# partitions, a view, extended statistics, and a foreign key from a table that is not copied.
+# partitions, a view, extended statistics, a sequence that no table owns, and a foreign key from a
+# table that is not copied.
 SHOP = (
     "CREATE SCHEMA sales",
     "CREATE TYPE state AS ENUM ('new', 'paid', 'sent')",
     "CREATE FUNCTION taxed(n numeric) RETURNS numeric LANGUAGE sql IMMUTABLE AS 'SELECT n * 1.19'",
-    "CREATE TABLE sales.customers (id int PRIMARY KEY, name text NOT NULL)",
+    "CREATE SEQUENCE sales.numbers",
+    """CREATE TABLE sales.customers (id int PRIMARY KEY DEFAULT nextval('sales.numbers'),
+       name text NOT NULL)""",
     """CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
        customer int NOT NULL REFERENCES sales.customers, state state NOT NULL, total numeric,
        gross numeric GENERATED ALWAYS AS (total * 1.19) STORED, note text)""",
@@ -38,10 +41,13 @@ SHOP = (
     "CREATE STATISTICS both_of ON customer, state FROM orders",
     "CREATE VIEW paid AS SELECT * FROM orders WHERE state = 'paid'",
     "ALTER DATABASE shop SET search_path = sales, public",
+    "ALTER DATABASE shop SET log_statement = 'ddl'",
     "ANALYZE",
     "CREATE ROLE maker LOGIN CREATEDB",
     "GRANT USAGE ON SCHEMA sales TO PUBLIC",
     "GRANT SELECT ON orders TO maker",
+    "CREATE ROLE reader LOGIN CREATEDB",
+    "GRANT pg_read_all_data TO reader",
 )
 READS = """\
 \\set c random(1, 1000)
@@ -129,6 +135,17 @@ def test_an_index_is_measured_beside_sessions_of_others(
     assert INDEX in report
     assert shop.databases == {"shop"}
     assert indexes_of(shop) == 2
+
+
+def test_a_user_who_may_read_and_create_databases_has_copies(
+    steelyard: Steelyard, shop: Server
+) -> None:
+    """What a superuser alone may set on the original (logging) is left out."""
+    write_scripts(steelyard)
+    words_of_it = words(shop, user="reader")
+    done = steelyard.until_blocks(1, *words_of_it, "--yes", "--no-verdict", "--dir", "c")
+    assert done.returncode == 130, done.stderr
+    assert shop.databases == {"shop"}
 
 
 def indexes_of(shop: Server) -> object:

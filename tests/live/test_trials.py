@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.endpoint import Server, run, started
-from support.live import Steelyard
+from support.live import Steelyard, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -94,6 +94,48 @@ def counting(programs: Path) -> Iterator[Server]:
         run(made.restart_command)
         made.do(*_TABLES, "CREATE EXTENSION pg_stat_statements", "CREATE DATABASE other")
         yield made
+
+
+def require_nothing_after_kill_9(steelyard: Steelyard, server: Server, *words: str) -> None:
+    """Kill a trial in its first block, and require that the server is as it was."""
+    before = server.configuration, server.databases
+    done = ("--run-time", "1s", "--budget", "10m", "--yes", "--no-verdict", "--quiet")
+    process = steelyard.start("try", "--dsn", server.uri, *words, *done, "--dir", "c")
+    wait_for(lambda: len(steelyard.runs) >= 1, process)
+    process.kill()
+    process.communicate()
+    wait_for(lambda: server.rows(_SESSIONS) == [(0,)])
+    assert steelyard.run("clean", "--yes").returncode == 0
+    assert (server.configuration, server.databases) == before
+    assert "No campaign has left anything" in steelyard.run("clean", "--dry-run").stdout
+
+
+_SESSIONS = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [("--script", "q.sql", "--clients", "1"), ("--scale", "1")])
+def test_kill_9_while_values_are_compared_leaves_nothing(
+    steelyard: Steelyard, shop: Server, load: tuple[str, ...]
+) -> None:
+    """Neither of sessions on tables that are there, nor of databases that Steelyard makes."""
+    (steelyard.directory / "q.sql").write_text(_SORTED)
+    words = ("--set", "work_mem=64kB,32MB,64MB", *load)
+    require_nothing_after_kill_9(steelyard, shop, *words)
+
+
+@pytest.mark.slow
+def test_kill_9_while_the_dearest_statements_are_compared_leaves_nothing(
+    steelyard: Steelyard, counting: Server
+) -> None:
+    """But the scripts, which are the user's."""
+    counting.do(_BOTH, _SECRET)
+    words = ("--set", "work_mem=64kB,64MB", "--top", "2")
+    require_nothing_after_kill_9(steelyard, counting, *words)
+    assert len([*steelyard.directory.glob("top-statements/*.sql")]) == 2
 
 
 _BOTH = "SELECT count(*) FROM sold a JOIN sold b USING (shop) WHERE a.amount > 5 AND b.id IN (1, 2)"

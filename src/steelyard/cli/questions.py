@@ -69,7 +69,7 @@ from steelyard.core.wording import (
     printable,
 )
 from steelyard.gateways.doors import Doors
-from steelyard.gateways.files import write_text
+from steelyard.gateways.files import make_directory, write_text
 from steelyard.report import document as doc
 from steelyard.systems.postgres.existing.platform import keywords_of
 from steelyard.systems.postgres.top import parameters_of, top_lines, top_statements
@@ -661,9 +661,9 @@ def _with_top(options: TrialOptions, doors: Doors) -> TrialOptions:
     if not options.quiet:
         click.echo(printable("\n".join(top_lines(found, _TOP))), err=True)
     files = []
+    make_directory(_TOP)
     for statement in (each for each in found if each.script):
         files.append(str(_TOP / f"q{statement.name}.sql"))
-        _TOP.mkdir(exist_ok=True)
         write_text(Path(files[-1]), statement.script, error_type=RecordError)
     if not files:
         raise InputError(

@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from steelyard.core.outside import ServerAddress
 from steelyard.gateways.sql import Sql
 
-# One snapshot for all tables, and their rows as they lie. The time of the user's statements is
-# another matter.
+# The limits of the user's statements are another matter; an older server lacks some.
+_WITHOUT_LIMITS = b"""
+SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout',
+  'transaction_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout')
+"""
+# One snapshot for all tables, and their rows as they lie.
 _BEGIN = (
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    "SET LOCAL statement_timeout = 0",
-    "SET LOCAL synchronize_seqscans = off",
+    b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    b"SET LOCAL synchronize_seqscans = off",
 )
 
 
@@ -27,9 +30,10 @@ def copy_rows(tables: Sequence[str], source: ServerAddress, to: ServerAddress, s
         TargetError: A server refuses, such as for want of disk, or is gone.
     """
     with sql.connected(source) as giving, sql.connected(to) as taking:
+        for connection in (giving, taking):
+            connection.execute(_WITHOUT_LIMITS)
         for statement in _BEGIN:
-            giving.execute(statement.encode())
-        taking.execute(b"SET statement_timeout = 0")
+            giving.execute(statement)
         for table in tables:
             out = f"COPY {table} TO STDOUT (FORMAT binary)"
             into = f"COPY {table} FROM STDIN (FORMAT binary)"

@@ -355,7 +355,7 @@ def passes_options(entrance: ServerAddress, sql: Sql) -> bool:
 
     A pooler may refuse or drop them, or give a transaction to a session of somebody else's.
     """
-    wanted = [{postgres.READ_ONLY: value} for value in ("on", "off")]
+    wanted = [{existing_server.READ_ONLY: value} for value in ("on", "off")]
     return next(_troubles(wanted, entrance, sql), None) is None
 
 

@@ -348,6 +348,17 @@ def without_literals(statement: str) -> str:
     return re.sub(_LITERAL, " ", statement, flags=re.DOTALL)
 
 
+def literal(text: str, *, of_script: bool = False) -> str:
+    """Return a text as SQL writes it, whatever ``standard_conforming_strings`` says.
+
+    That ``of_script`` has nothing that pgbench takes for a variable.
+    """
+    quoted = text.replace("\\", "\\\\").replace("'", "''")
+    if of_script:
+        quoted = re.sub(_NAME, r"\\x3a\g<name>", quoted)
+    return f"E'{quoted}'" if "\\" in quoted else f"'{quoted}'"
+
+
 def with_values(statement: str, values: Sequence[str]) -> str:
     """Return a statement with its parameters ``$1`` and so on replaced by SQL expressions."""
     parameter = re.compile(rf"(?:{_LITERAL})|\$(?P<number>\d+)\b", re.DOTALL)

@@ -60,6 +60,15 @@ _COMPARED: Final = (
 )
 
 
+_CATALOGUES: Final = ("pg_catalog", "information_schema")
+_SHOWN: Final = 70  # characters of a statement
+_SHOWN_VALUE: Final = 30
+_FORM: Final = "Write a line for each statement: QUERYID: [value of $1, value of $2]."
+
+
+Parameters = Mapping[str, Sequence[str | None]]  # their values, by the statement's name
+
+
 class _Column(NamedTuple):
     """A column of a table."""
 
@@ -92,7 +101,7 @@ class TopStatement:
 
 
 def top_statements(
-    address: ServerAddress, sql: Sql, number: int, known: Mapping[str, Sequence[str]]
+    address: ServerAddress, sql: Sql, number: int, known: Parameters
 ) -> tuple[TopStatement, ...]:
     """Return so many statements that can run, the dearest first, with those left out before them.
 
@@ -125,18 +134,18 @@ def top_statements(
     return tuple(found[: last + 1])
 
 
-def _statement(
-    session: SqlSession, row: Sequence[Any], known: Mapping[str, Sequence[str]]
-) -> TopStatement | None:
+def _statement(session: SqlSession, row: Sequence[Any], known: Parameters) -> TopStatement | None:
     """Return a statement with its values; None if no application sends such a one."""
     name, text, calls, seconds, database, is_here = row
-    statement = TopStatement(name=str(name), text=text, calls=calls, seconds=seconds)
-    if obstacle := _obstacle(text) if is_here else f"it is of the database {database}":
+    # Comments name who asks, and pgbench would find variables in them; those of /*+ are hints.
+    bare = text if "/*+" in text else "; ".join(scripts.statements(text))
+    statement = TopStatement(name=str(name), text=bare, calls=calls, seconds=seconds)
+    if obstacle := _obstacle(bare) if is_here else f"it is of the database {database}":
         return replace(statement, left_out=obstacle)
-    if not _QUERY.match(text):
+    if not _QUERY.match(scripts.statements(text)[0]):
         return None
     try:
-        session.do(f"PREPARE {_PREPARED} AS {text}")
+        session.do(f"PREPARE {_PREPARED} AS {bare}")
         try:
             return _filled(session, statement, known)
         finally:
@@ -153,9 +162,7 @@ def _obstacle(text: str) -> str:
     return f"it calls the server's own function {called[1]}" if called else ""
 
 
-def _filled(
-    session: SqlSession, statement: TopStatement, known: Mapping[str, Sequence[str]]
-) -> TopStatement | None:
+def _filled(session: SqlSession, statement: TopStatement, known: Parameters) -> TopStatement | None:
     types = [str(kind) for (kind,) in session.rows(_TYPES)]
     nulls = f" ({', '.join(['NULL'] * len(types))})" if types else ""
     ((plan,),) = session.rows(f"EXPLAIN (VERBOSE, FORMAT JSON) EXECUTE {_PREPARED}{nulls}")
@@ -174,19 +181,19 @@ def _filled(
     columns = {} if own is not None else dict(_columns(nodes, tables))
     values, sources = [], []
     for number, kind in enumerate(types, start=1):
-        value, source = (
-            (own[number - 1], "given") if own is not None else _common(session, columns.get(number))
-        )
-        if value is None:
-            return replace(statement, left_out=f"${number} {source}")
-        values.append(_literal(session, str(value), kind))
-        shown = value if len(value) <= _SHOWN_VALUE else f"{value[:_SHOWN_VALUE]}..."
+        if own is not None:
+            value, source = own[number - 1], "given"
+        else:
+            value, source = _common(session, columns.get(number))
+            if value is None:
+                return replace(statement, left_out=f"${number} {source}")
+        values.append(_literal(value, kind))
+        shown = "NULL" if value is None else value
+        shown = shown if len(shown) <= _SHOWN_VALUE else f"{shown[:_SHOWN_VALUE]}..."
         sources.append(f"${number} = {shown} ({source})")
     script = scripts.with_values(statement.text, values).strip().rstrip(";")
+    session.do(f"EXPLAIN {script}")  # a value may be none of the parameter's type
     return replace(statement, script=f"{script};\n", values=tuple(sources))
-
-
-_CATALOGUES: Final = ("pg_catalog", "information_schema")
 
 
 def _nodes(plan: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
@@ -233,9 +240,11 @@ def _common(session: SqlSession, column: _Column | None) -> tuple[str | None, st
     return None, f"is compared with {shown}, of which pg_stats has no values"
 
 
-def _literal(session: SqlSession, value: str, kind: str) -> str:
-    ((quoted,),) = session.rows("SELECT quote_literal(%s)", (value,))
-    return f"ARRAY[{quoted}]::{kind}" if kind.endswith("[]") else f"{quoted}::{kind}"
+def _literal(value: str | None, kind: str) -> str:
+    """Return a value of a type as SQL; of an array it may be the whole one or an element."""
+    quoted = "NULL" if value is None else scripts.literal(value, of_script=True)
+    is_element = kind.endswith("[]") and value is not None and not value.startswith("{")
+    return f"ARRAY[{quoted}]::{kind}" if is_element else f"{quoted}::{kind}"
 
 
 def top_lines(statements: Sequence[TopStatement], directory: Path) -> Iterator[str]:
@@ -251,11 +260,7 @@ def top_lines(statements: Sequence[TopStatement], directory: Path) -> Iterator[s
     yield ""
 
 
-_SHOWN: Final = 70  # characters of a statement
-_SHOWN_VALUE: Final = 30
-
-
-def parameters_of(path: Path | None) -> dict[str, list[str]]:
+def parameters_of(path: Path | None) -> dict[str, list[str | None]]:
     """Return the values of the parameters of statements by their identifiers, from a YAML file.
 
     Raises:
@@ -269,7 +274,11 @@ def parameters_of(path: Path | None) -> dict[str, list[str]]:
         raise InputError(f"{path} is not YAML: {error}", hint=_FORM) from error
     if not isinstance(mapping, dict) or not all(isinstance(v, list) for v in mapping.values()):
         raise InputError(f"{path} has no lists of values by queryid", hint=_FORM)
-    return {str(name): [str(value) for value in values] for name, values in mapping.items()}
-
-
-_FORM: Final = "Write a line for each statement: QUERYID: [value of $1, value of $2]."
+    if any(isinstance(each, list | dict) for values in mapping.values() for each in values):
+        raise InputError(
+            f"{path} has a list in a list", hint="Write an array as PostgreSQL does: '{1,2}'."
+        )
+    return {
+        str(name): [None if value is None else str(value) for value in values]
+        for name, values in mapping.items()
+    }

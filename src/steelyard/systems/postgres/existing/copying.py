@@ -269,17 +269,13 @@ def require_copies(plan: CopyPlan, *, is_pooled: bool, where: str) -> None:
 def layout_of(source: ServerAddress, sql: Sql) -> str:
     """Return what makes a new database sort and compare as the source does, as SQL."""
     ((encoding, collation, kind, provider, locale),) = sql.rows(source, _LAYOUT)
-    words = f"TEMPLATE template0 ENCODING {_quoted(encoding)}"
-    words += f" LC_COLLATE {_quoted(collation)} LC_CTYPE {_quoted(kind)}"
+    keys = {"ENCODING": encoding, "LC_COLLATE": collation, "LC_CTYPE": kind}
     if provider == "i":
-        words += f" LOCALE_PROVIDER icu ICU_LOCALE {_quoted(locale)}"
+        keys |= {"LOCALE_PROVIDER": "icu", "ICU_LOCALE": locale}
     elif provider == "b":
-        words += f" LOCALE_PROVIDER builtin BUILTIN_LOCALE {_quoted(locale)}"
-    return words
-
-
-def _quoted(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
+        keys |= {"LOCALE_PROVIDER": "builtin", "BUILTIN_LOCALE": locale}
+    values = (f"{key} {scripts.literal(str(value))}" for key, value in keys.items())
+    return " ".join(("TEMPLATE template0", *values))
 
 
 def settings_of(source: ServerAddress, sql: Sql) -> tuple[tuple[bool, str, str], ...]:
@@ -306,7 +302,8 @@ def copy_tables(
     Raises:
         TargetError: The server refuses, or a copy lacks a part of the original.
     """
-    chosen = [f"--table={each}" for each in plan.relations]
+    # Also sequences that belong to no table, and that a default draws from.
+    chosen = [f"--table={each}" for each in (*plan.relations, *plan.sequences)]
     # What tables may be made of, whatever else it needs: types, functions, extensions.
     around = _dump(run, plan.source, "pre-data", ["--exclude-table=*.*"])
     tables = _dump(run, plan.source, "pre-data", chosen)

@@ -161,7 +161,7 @@ class EndpointPlatform(existing.OthersServer):
 
     def _inside(self, entrance: outside.ServerAddress) -> outside.ServerAddress:
         live, options = self._databases.live, self._options
-        reading = {READ_ONLY: "on"} if self._only_read and options.passes else {}
+        reading = {readiness.READ_ONLY: "on"} if self._only_read and options.passes else {}
         return replace(
             readiness.with_settings(
                 entrance, {**self._session, **reading, **dict.fromkeys(options.lifted, "0")}
@@ -372,7 +372,6 @@ _NOT_PASSED: Final = (
     "no: a pooler in between does not pass them on, so a function that writes is not stopped"
 )
 _RESETTING: Final = "steelyard-reset"
-READ_ONLY: Final = "default_transaction_read_only"
 _SESSIONS: Final = 3  # a pooler in transaction mode has one backend for all that are idle
 _NAME: Final = "steelyard-sessions"
 _PATIENCE_S: Final = 10.0

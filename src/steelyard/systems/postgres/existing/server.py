@@ -39,6 +39,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import restart_by, token_of
 from steelyard.systems.existing import server_finding, unseen, without_secrets
+from steelyard.systems.postgres import scripts
 from steelyard.systems.postgres.existing.copying import layout_of, settings_of
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
@@ -54,6 +55,8 @@ _QUOTED_LISTS = frozenset(
     }
 )
 _ITEM = re.compile(r'\s*("(?:[^"]|"")*"|[^,"]+)\s*(?:,|$)')
+_INSUFFICIENT_PRIVILEGE = "42501"
+READ_ONLY = "default_transaction_read_only"
 _FORCE_FROM = 130000
 _STRATEGY_FROM = 150000
 
@@ -63,21 +66,12 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def literal(text: str) -> str:
-    """Return a text as SQL writes it, whatever ``standard_conforming_strings`` says."""
-    quoted = text.replace("'", "''")
-    if "\\" in quoted:
-        doubled = quoted.replace("\\", "\\\\")
-        return f"E'{doubled}'"
-    return f"'{quoted}'"
-
-
 def set_system(name: str, value: str | None) -> str:
     """Return ALTER SYSTEM for one setting; None removes it from ``postgresql.auto.conf``."""
     named = ".".join(identifier(part) for part in name.split("."))
     if value is None:
         return f"ALTER SYSTEM RESET {named}"
-    return f"ALTER SYSTEM SET {named} = {', '.join(map(literal, _items(name, value)))}"
+    return f"ALTER SYSTEM SET {named} = {', '.join(map(scripts.literal, _items(name, value)))}"
 
 
 def _items(name: str, value: str) -> list[str]:
@@ -112,7 +106,8 @@ def leave_database(name: str) -> str:
     """Return the statement that ends own sessions in a database: a pooler keeps them open."""
     return (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"  # noqa: S608 - a literal
-        f" WHERE datname = {literal(name)} AND usename = current_user AND pid <> pg_backend_pid()"
+        f" WHERE datname = {scripts.literal(name)} AND usename = current_user"
+        " AND pid <> pg_backend_pid()"
     )
 
 
@@ -124,12 +119,12 @@ def copy_database(name: str, template: str, version_num: int) -> str:
 
 def mark_database(name: str, mark: str) -> str:
     """Return the statement that marks a database as Steelyard's."""
-    return f"COMMENT ON DATABASE {identifier(name)} IS {literal(mark)}"
+    return f"COMMENT ON DATABASE {identifier(name)} IS {scripts.literal(mark)}"
 
 
 def mark_tables(names: Iterable[str], mark: str) -> list[str]:
     """Return the statements that mark tables as Steelyard's."""
-    return [f"COMMENT ON TABLE {identifier(name)} IS {literal(mark)}" for name in names]
+    return [f"COMMENT ON TABLE {identifier(name)} IS {scripts.literal(mark)}" for name in names]
 
 
 TEMPLATE = "template database"
@@ -260,19 +255,27 @@ class Databases:
             )
         self._announce(Foreign.DATABASE, database, ())
         mark = mark_database(database, self._naming.mark)
-        self._sql.execute(address, [statement, mark, *self._settings(database, address)])
+        self._sql.execute(address, [statement, mark])
+        self._set(database, address)
 
-    def _settings(self, database: str, address: ServerAddress) -> list[str]:
-        """Return what gives sessions in a copy what those of its origin have (ALTER DATABASE)."""
+    def _set(self, database: str, address: ServerAddress) -> None:
+        """Let sessions in a copy have what those of its origin have (ALTER DATABASE).
+
+        That the origin is read-only is left out, and what a superuser alone may set: logging and
+        the like, which no plan depends on.
+        """
         if not any(each.is_copied for each in self._datasets):
-            return []
-        statements = []
+            return
         for is_own, name, value in settings_of(address, self._sql):
             of = "ROLE CURRENT_USER IN DATABASE" if is_own else "DATABASE"
-            listed_values = ", ".join(map(literal, _items(name, value)))
+            listed_values = ", ".join(map(scripts.literal, _items(name, value)))
             named = ".".join(identifier(part) for part in name.split("."))
-            statements.append(f"ALTER {of} {identifier(database)} SET {named} = {listed_values}")
-        return statements
+            change = f"ALTER {of} {identifier(database)} SET {named} = {listed_values}"
+            try:
+                self._sql.execute(address, [change] if name != READ_ONLY else [])
+            except RefusedError as error:
+                if error.code != _INSUFFICIENT_PRIVILEGE:
+                    raise
 
     def copy(self, address: ServerAddress, version_num: int) -> None:
         """Make every measured database anew from its template."""
@@ -287,8 +290,8 @@ class Databases:
                 continue
             mark = mark_database(live, self._naming.mark)
             drop = drop_database(live, version_num)
-            settings = self._settings(live, address)
-            self._sql.execute(address, [drop, *leave, copy, mark, *settings])
+            self._sql.execute(address, [drop, *leave, copy, mark])
+            self._set(live, address)
 
     def vacuum(self, address: ServerAddress) -> None:
         """Clear dead rows away and empty the generator's history: the weaker reset."""
