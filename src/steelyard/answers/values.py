@@ -88,14 +88,17 @@ def smallest_values(grounds: Grounds) -> tuple[SmallestValue, ...]:
 
 
 def _numbers(environment: Environment, setting: str) -> Mapping[str, float]:
-    """Return the value of each configuration in the server's unit, of those that are numbers."""
+    """Return the value of each configuration in the server's unit, of those that are sizes.
+
+    A negative number is a word for PostgreSQL, such as "no limit".
+    """
     found = {
         server.configuration: in_unit(each.value, None)
         for server in environment.servers
         for each in server.settings
         if each.name == setting
     }
-    return {name: number for name, number in found.items() if number is not None}
+    return {name: number for name, number in found.items() if number is not None and number >= 0}
 
 
 def _effects(analysis: CampaignAnalysis, workload: str) -> dict[str, Comparison]:

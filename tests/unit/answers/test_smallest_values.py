@@ -94,3 +94,10 @@ def test_it_needs_three_values_of_one_setting_and_an_interval() -> None:
     assert found({"mid": 0.2}) == ()
     assert found({"mid": 0.2, "big": 0.1}, further=True) == ()
     assert found({"mid": 0.2, "big": 0.1}, level=None) == ()
+
+
+def test_no_limit_is_not_the_smallest_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative number is a word for PostgreSQL, so nothing is said of an order."""
+    assert found({"one": 0.3, "mid": 0.2})
+    monkeypatch.setitem(_KB, "one", -1)
+    assert not found({"one": 0.3, "mid": 0.2})

@@ -159,7 +159,7 @@ def _suspect(analysis: CampaignAnalysis, comparison: Comparison) -> str:
 
 
 def doubts(cells: Sequence[CellSummary]) -> tuple[int, list[tuple[str, int]]]:
-    """Return how many cells are not valid, and for how many of them each rule says so.
+    """Return how many cells are not valid, and how many of them each rule doubts.
 
     The commonest rule comes first.
     """
