@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122456,
-    "lines of tests": 110501,
+    "lines of src": 122543,
+    "lines of tests": 110921,
     "files": 337,
     "longest file": 877,
     "import edges": 2486,

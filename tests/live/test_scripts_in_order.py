@@ -159,18 +159,42 @@ configurations:
 """
 
 
+def test_servers_that_differ_in_settings_of_a_session_have_one(steelyard: Steelyard) -> None:
+    """The first of those that are up together has the session; the others stand still."""
+    settings = '{enable_indexscan: "off", enable_bitmapscan: "off"}'
+    text = LOCAL.replace("DESIGN", "").replace("{shared_buffers: 64MB}", settings)
+    process = steelyard.start("run", prepared(steelyard, text), "--dir", "c", "--no-verdict")
+    wait_for(lambda: steelyard.complete_blocks >= 2, process)
+    done = interrupted(process)
+    assert done.returncode == 130, done.stderr
+    require_equal_mixes(steelyard)
+    (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
+    assert plan["in_order"][0]["sessions"] == [
+        [["enable_bitmapscan", on], ["enable_indexscan", on]] for on in ("on", "off")
+    ]
+    found_s: dict[str, list[float]] = {"small": [], "large": []}
+    for run in steelyard.counted_runs:
+        found_s[run["configuration"]] += executions(run)["found.sql"]
+    assert median(found_s["large"]) > 2.0 * median(found_s["small"])
+
+
+def prepared(steelyard: Steelyard, text: str) -> str:
+    """Write an experiment with all that it needs; give its name."""
+    for name, script in SCRIPTS.items():
+        (steelyard.directory / name).write_text(script)
+    make = "CREATE TABLE facts AS SELECT g id, md5(g::text) value FROM generate_series(1, 60000) g;"
+    (steelyard.directory / "make.sql").write_text(f"{make}\nCREATE INDEX ON facts (id);\n")
+    return steelyard.experiment(text, "two.yaml")
+
+
 @pytest.mark.parametrize("design", ["alternating", "one-by-one"])
 def test_servers_of_this_machine_have_equal_mixes(steelyard: Steelyard, design: str) -> None:
     """Up together one stands still while the other runs its scripts; else one after another.
 
     In a block both run them in the same order.
     """
-    for name, text in SCRIPTS.items():
-        (steelyard.directory / name).write_text(text)
-    make = "CREATE TABLE facts AS SELECT g id, md5(g::text) value FROM generate_series(1, 60000) g;"
-    (steelyard.directory / "make.sql").write_text(f"{make}\nCREATE INDEX ON facts (id);\n")
-    (steelyard.directory / "two.yaml").write_text(LOCAL.replace("DESIGN", f"design: {design}"))
-    process = steelyard.start("run", "two.yaml", "--dir", "c", "--no-verdict")
+    file = prepared(steelyard, LOCAL.replace("DESIGN", f"design: {design}"))
+    process = steelyard.start("run", file, "--dir", "c", "--no-verdict")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     done = interrupted(process)
     assert done.returncode == 130, done.stderr

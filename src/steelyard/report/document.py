@@ -636,6 +636,7 @@ def harmless(part: _T, change: Callable[[str], str] = str) -> _T:
 
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
+utc: Final = wording.format_utc
 
 # METHOD.md 3.3: the levels used keep the promise of 95 % with a margin, over all results.
 CONFIDENCE = "95 %"
@@ -759,11 +760,6 @@ def versus(configuration: str, baseline: str) -> str:
     return f"{configuration} vs {baseline} (baseline)"
 
 
-def utc(seconds: float) -> str:
-    """Return a moment since the epoch as UTC to the minute."""
-    return wording.format_utc(seconds)
-
-
 def ended(text: str) -> str:
     """Return a sentence with its full stop."""
     stripped = text.strip()
@@ -777,8 +773,7 @@ def enumeration(names: tuple[str, ...]) -> str:
 
 def significant(value: float, *, signed: bool = False) -> str:
     """Return a number of any size with three significant digits: ``1,230``, ``0.0123``, ``0``."""
-    size = abs(value)
-    sign = "+" if signed else ""
+    size, sign = abs(value), "+" * signed
     if not size:
         return "0"
     if size >= 1000:

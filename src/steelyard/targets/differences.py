@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, combinations
+from itertools import accumulate, chain, combinations
 from typing import Final
 
 from steelyard.core import schedule
@@ -201,6 +201,11 @@ class DesignChoice:
     reason: str
     memory: schedule.SharedMemory | None = None
 
+    @property
+    def has_all_up(self) -> bool:
+        """Return whether all configurations are up at the same time."""
+        return self.alternates and (self.memory is None or self.memory.at_once is None)
+
 
 def choose_design(
     experiment: Experiment,
@@ -271,21 +276,34 @@ def _why_together(
     return reason
 
 
-def share_a_session(experiment: Experiment, engine: Engine, room: Room, workload: str) -> bool:
+def share_a_session(experiment: Experiment, engine: Engine, workload: str) -> bool:
     """Return whether one session can have the settings of all, one after the other.
 
-    They alternate on one server, with one client each, and the workload leaves the data as they
-    are; with more clients one would run under a configuration while another one disturbs it.
+    They differ in settings of a session and in scripts alone, have one client each, and leave the
+    data as they are; with more clients one would run under a configuration while another one
+    disturbs it. The first of several servers has that session.
     """
-    shared = experiment.shared_servers.values()
-    data = {each.prepare for each in experiment.configurations}
-    protocols = {each.protocol for each in experiment.configurations}
+    configurations = experiment.configurations
+    asked = [each.asked_folded() for each in configurations]
+    differing = sorted(
+        name for name in {*chain(*asked)} if len({values.get(name) for values in asked}) > 1
+    )
+    servers = {
+        replace(
+            each,
+            name="",
+            scripts=(),
+            profiles=(),
+            settings=tuple(s for s in each.settings if s.name.lower() not in differing),
+        )
+        for each in configurations
+    }
     return (
-        room.pausing is schedule.Pausing.GENERATOR
-        and any(len(names) == len(experiment.configurations) for names in shared)
+        len(servers) == 1
+        and not engine.beyond_sessions(experiment.baseline, differing)
+        and not engine.paid_by_others(differing)
         and all(load.clients == 1 for load in experiment.loads)
-        and len(protocols) == len(data) == 1
-        and engine.only_reads(experiment.workload(workload))
+        and all(engine.only_reads(c.runs(experiment.workload(workload))) for c in configurations)
     )
 
 

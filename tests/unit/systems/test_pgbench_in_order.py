@@ -46,6 +46,19 @@ def test_a_file_has_settings_and_commands_in_order() -> None:
     assert "-- a comment\n\\gset" in text
 
 
+def test_what_repeats_keeps_parameters_that_are_set_anywhere() -> None:
+    """In a transaction, too; what is set several times is computed again."""
+    text = "BEGIN;\n\\set n random(1, 9)\n\\set i 1\nSELECT :n, :i;\n\\set i :i + 1\nEND;\n"
+    both = text_of([text], [Execution(script=0), Execution(script=0, repeats=True)])
+    assert [each.text for each in scripts.commands(both)][6:] == [
+        "BEGIN",
+        "\\set i 1",
+        "SELECT :n, :i",
+        "\\set i :i + 1",
+        "END",
+    ]
+
+
 @pytest.mark.parametrize("version", sorted(HEADS))
 def test_times_are_of_the_commands_of_each_execution(version: int) -> None:
     """What sets a setting counts for none; the rest of a script adds up."""

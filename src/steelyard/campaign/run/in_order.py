@@ -4,9 +4,10 @@ Invariant: every configuration runs each script equally often in a block, by its
 parameters: the draw of a mix is no part of what is compared. What counts of a script is the median
 of its times, and of a run the sum of these by weight, so that one disturbed execution moves little.
 
-Configurations that are sessions of one server run each execution one after the other, on one
+Configurations that differ in settings of a session run each execution one after the other, on one
 connection that gets the settings of each; which comes first is a coin's. Other configurations have
 a run each, in the same order of scripts; that of those that are up together is a coin's, too.
+pgbench has one database for a run, so copies of tables are among the latter.
 """
 
 import math
@@ -97,7 +98,7 @@ def steps_of(
             alike = before and _text(workload, before.execution.script) == _text(workload, own)
             execution = Execution(
                 script=own,
-                settings=() if before and before.side == side else order.sessions[side],
+                settings=order.sessions[side],  # a script may have changed them
                 repeats=place > 0 and bool(alike),
             )
             counts = number if place >= len(first) else None
@@ -240,7 +241,7 @@ def trial_steps(scripts: int, sessions: Sessions, coin: np.random.Generator) -> 
                 step = Step(execution=execution, script=script, side=side)
                 steps.append(step)
                 if number is not None:
-                    again = replace(execution, settings=(), repeats=True)
+                    again = replace(execution, repeats=True)
                     steps.append(replace(step, execution=again, round=number))
     return tuple(steps)
 

@@ -48,7 +48,7 @@ from steelyard.core.campaign import (
     Status,
     WarmUpChoice,
 )
-from steelyard.core.experiment import Experiment
+from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import BUDGET_TOO_SHORT, Fact, Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import (
@@ -74,6 +74,7 @@ from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.report.document import Table
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import (
+    DesignChoice,
     Room,
     choose_design,
     reset_for,
@@ -134,6 +135,8 @@ class Campaign:
     slots: Slots = field(default_factory=Slots)
     _servers: dict[str, ServerEnvironment] = field(default_factory=dict)
     _seen: dict[Fact, None] = field(default_factory=dict)  # of places that came about meanwhile
+    _mean_s: dict[str, float] = field(default_factory=dict)  # of workloads, where they are slowest
+    _orders: dict[str, list[ScriptsInOrder]] = field(default_factory=dict)  # where they were tried
 
     def run(self) -> CampaignAnalysis:
         """Run to a verdict, a precision, the budget or an interruption.
@@ -307,8 +310,8 @@ class Campaign:
         restoring = beside_blocks.choose_means(
             self.experiment, self.bench, self.clock, alternates=choice.alternates
         )
-        times = self._shake_down(restoring)
-        turns, in_order = self._tried(alternates=choice.alternates)
+        times = self._shake_down(restoring, choice)
+        turns, in_order = self._ways(alternates=choice.alternates)
         if choice.alternates:
             choice = choose_design(self.experiment, self.engine, self.room, turns, in_order)
             if not choice.alternates:
@@ -393,11 +396,14 @@ class Campaign:
         self.directory.write_schedule(schedule)
         self.directory.journal.append(journal.Planned(plan=plan))
 
-    def _shake_down(self, restoring: beside_blocks.Restoring) -> durations.SwitchTimes:
+    def _shake_down(
+        self, restoring: beside_blocks.Restoring, choice: DesignChoice
+    ) -> durations.SwitchTimes:
         """Activate every configuration once: what cannot start or take effect shows here.
 
-        Copies are timed while the disk may still write what was prepared, which can make one of
-        them several times longer than those of blocks: of equal ones the median is taken.
+        Transactions are timed meanwhile. Copies are timed while the disk may still write what was
+        prepared, which can make one of them several times longer than those of blocks: of equal
+        ones the median is taken.
 
         Raises:
             MeasurementError: A setting did not take effect.
@@ -424,37 +430,59 @@ class Campaign:
                 provision=self.bench.provision(configuration.name),
             )
             self.bench.try_scripts(configuration.name)
+            for workload in self.experiment.workloads:
+                self._time(workload, configuration.name, choice)
         self._write_environment()
         restore_s = max(restores_s) if restoring.others else median(restores_s)
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
 
-    def _tried(
-        self, *, alternates: bool
-    ) -> tuple[tuple[WorkloadTurns, ...], tuple[ScriptsInOrder, ...]]:
-        """Return how each workload is run, by a short try: in turns, or in a given order.
+    def _time(self, workload: Workload, configuration: str, choice: DesignChoice) -> None:
+        """Try how long the transactions of a workload take in the configuration in force.
 
-        The try is under the load with the most clients, whose transactions take longest.
+        The try is under the load with the most clients, whose transactions take longest. Scripts
+        may take many times longer in one configuration, so those are tried in each.
 
         Raises:
             MeasurementError: The generator failed.
         """
-        load, turns, in_order = self.experiment.largest_load, [], []
-        for workload in self.experiment.workloads:
-            takes_order = is_possible(self.experiment, self.engine, workload)
-            if not alternates and not takes_order:
-                continue
-            self.progress.stage("trying how long a transaction takes")
-            configuration = self.experiment.configurations[-1].name
-            cell = CellKey(workload=workload.name, load=load)
-            planned = PlannedRun(configuration=configuration, cell=cell)
-            mean_s = self._latency_s(planned)
-            executions = load.clients * self.experiment.run_time_s(workload.name) / mean_s
-            if takes_order and executions < FEW_EXECUTIONS:
-                in_order.append(self._order(planned, executions, alternates=alternates))
-            elif alternates:
-                times = self.experiment.measure.turns.for_latency(mean_s)
-                turns.append(WorkloadTurns(workload=workload.name, times=times))
-        return tuple(turns), tuple(in_order)
+        takes_order = is_possible(self.experiment, self.engine, workload)
+        is_last = configuration == self.experiment.configurations[-1].name
+        if not takes_order and not (choice.alternates and is_last):
+            return
+        self.progress.stage("trying how long a transaction takes")
+        load = self.experiment.largest_load
+        cell = CellKey(workload=workload.name, load=load)
+        planned = PlannedRun(configuration=configuration, cell=cell)
+        mean_s = max(self._latency_s(planned), self._mean_s.get(workload.name, 0.0))
+        self._mean_s[workload.name] = mean_s
+        executions = load.clients * self.experiment.run_time_s(workload.name) / mean_s
+        if not takes_order or executions >= FEW_EXECUTIONS:
+            return
+        shares = choice.has_all_up and share_a_session(self.experiment, self.engine, workload.name)
+        if is_last or not shares:
+            order = self._order(planned, executions, shares=shares)
+            self._orders.setdefault(workload.name, []).append(order)
+
+    def _ways(
+        self, *, alternates: bool
+    ) -> tuple[tuple[WorkloadTurns, ...], tuple[ScriptsInOrder, ...]]:
+        """Return how each workload is run, as it was tried: in turns, or in a given order."""
+        left_s = self.experiment.stop.budget_s - self.directory.journal.elapsed_s
+        tried = (
+            replace(orders[-1], round_s=round(fmean(each.round_s for each in orders), 6))
+            for orders in self._orders.values()
+        )
+        in_order = tuple(
+            replace(each, rounds=rounds_for(self.experiment, each, left_s=left_s)) for each in tried
+        )
+        if not alternates:
+            return (), in_order
+        turns = (
+            WorkloadTurns(workload=name, times=self.experiment.measure.turns.for_latency(mean_s))
+            for name, mean_s in self._mean_s.items()
+            if name not in self._orders
+        )
+        return tuple(turns), in_order
 
     def _latency_s(self, planned: PlannedRun) -> float:
         """Return the mean latency of a workload.
@@ -475,24 +503,21 @@ class Campaign:
             mean_s = planned.cell.load.clients / max(taken.measurement.tps, 1.0)
         return mean_s
 
-    def _order(self, planned: PlannedRun, executions: float, *, alternates: bool) -> ScriptsInOrder:
+    def _order(self, planned: PlannedRun, executions: float, *, shares: bool) -> ScriptsInOrder:
         """Return how the scripts of a workload run in a given order, by a try of one round.
 
         Raises:
             MeasurementError: The generator failed.
         """
-        workload, sessions = planned.cell.workload, Sessions()
-        self.progress.stage(f"trying how long each script of {workload} takes")
-        if alternates and share_a_session(self.experiment, self.engine, self.room, workload):
+        sessions = Sessions()
+        self.progress.stage(f"trying how long each script of {planned.cell.workload} takes")
+        if shares:
             servers = {
                 name: {each.name.lower(): each.value for each in server.settings}
                 for name, server in self._servers.items()
             }
             sessions = sessions_of(self.experiment, servers)
-        tried = try_order(self._taker, planned, executions, sessions)
-        left_s = self.experiment.stop.budget_s - self.directory.journal.elapsed_s
-        rounds = rounds_for(self.experiment, tried, left_s=left_s)
-        return replace(tried, rounds=rounds)
+        return try_order(self._taker, planned, executions, sessions)
 
     @property
     def _taker(self) -> BenchTaker:

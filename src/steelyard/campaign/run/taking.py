@@ -3,8 +3,8 @@
 In turns servers that are up together carry the load one after another, and their generators end by
 a signal. In one piece a server is alone, nothing stands still, and its generators end by themselves
 after their time. Scripts in a given order are run in one piece, too: servers that are up together
-have a run each, one after another while the others stand still, and sessions of one server have one
-run together.
+have a run each, one after another while the others stand still, and configurations that one session
+can have have one run together, on the server of the first of them.
 
 Invariant: from its first pause on a server in turns runs only in its own turns, with whatever is
 done for it alone; whatever ends a cell, no generator of it goes on.
@@ -393,11 +393,12 @@ class RunTaker:
             MeasurementError: A generator failed.
             TargetError: A server is gone.
         """
+        is_alone = len(seats) == 1
         seats = seats[:1] if self._is_shared else seats  # it has the sessions of all
         with _closing(seats):
             for seat in seats:
                 whole_s = round(seconds) if self.times is None else None
-                seat.begin(whole_s, is_alone=len(seats) == 1)
+                seat.begin(whole_s, is_alone=is_alone)
             if self.times is None:
                 for seat in seats:
                     seat.run_through()
@@ -443,7 +444,7 @@ class RunTaker:
                     count = partial(self._count, stack, order, work)
                     if self.order is not None:
                         count = partial(_count_in_order, self.order, work.warm_up_s, seed)
-                    seat.begin(self._whole_s(seat, work), count, is_alone=len(running) == 1)
+                    seat.begin(self._whole_s(seat, work), count, is_alone=len(seats) == 1)
                 wall, monotonic = self.clock.now(), self.clock.monotonic()
                 self._run(running, work, coin, lost)
             except MeasurementError as error:

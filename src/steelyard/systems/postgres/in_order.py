@@ -9,6 +9,7 @@ and 18 was recorded (``tests/recordings/pgbench``).
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -27,8 +28,8 @@ def text_of(texts: Sequence[str], executions: Sequence[Execution]) -> str:
 
 def _lines(texts: Sequence[str], execution: Execution) -> Iterator[str]:
     for name, value in execution.settings:
-        own = value.replace("'", "''")
-        yield f"SELECT set_config('{name}', '{own}', false);"
+        own = scripts.literal(value, of_script=True)
+        yield f"SELECT set_config({scripts.literal(name)}, {own}, false);"
     for command in _commands(texts[execution.script], repeats=execution.repeats):
         # In a line of its own: the text may end in a comment.
         yield command.text if command.own else f"{command.text}\n{command.stores or ';'}"
@@ -36,12 +37,17 @@ def _lines(texts: Sequence[str], execution: Execution) -> Iterator[str]:
 
 @lru_cache(maxsize=512)
 def _commands(text: str, *, repeats: bool) -> tuple[scripts.ScriptCommand, ...]:
-    r"""Return a script's commands, of one that repeats without ``\set`` at its beginning."""
+    r"""Return a script's commands, of one that repeats without the ``\set`` of its parameters.
+
+    What is set several times, such as a counter, is no parameter.
+    """
     found = scripts.commands(text)
-    drawn = 0
-    while repeats and drawn < len(found) and found[drawn].own == "set":
-        drawn += 1
-    return found[drawn:]
+    times = Counter(name for each in found for name in each.sets({}))
+    return tuple(
+        each
+        for each in found
+        if not (repeats and each.own == "set" and all(times[name] == 1 for name in each.sets({})))
+    )
 
 
 def times_of(

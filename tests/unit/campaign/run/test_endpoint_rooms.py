@@ -10,7 +10,7 @@ from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
 from fakes.sql import FakeSql, Row
 from steelyard.core.campaign import ScriptsInOrder
-from steelyard.core.experiment import Design, Experiment, Setting, SwitchCost
+from steelyard.core.experiment import Design, Experiment, Layer, Setting, SwitchCost
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import EndpointTarget
@@ -335,7 +335,7 @@ def test_a_change_that_waits_for_a_restart_is_seen(
 def in_succession(experiment: Experiment, workload: str = "reads") -> bool:
     """Return whether one session can have the settings of all under a workload."""
     engine = FakeEngine(World(clock=FakeClock(), experiment=experiment))
-    return share_a_session(experiment, engine, Room(pausing=Pausing.GENERATOR), workload)
+    return share_a_session(experiment, engine, workload)
 
 
 def test_one_session_has_all_settings_where_nobody_disturbs_it() -> None:
@@ -353,6 +353,23 @@ def test_one_session_has_all_settings_where_nobody_disturbs_it() -> None:
     assert not in_succession(
         replace(one, configurations=(one.configurations[0], simple)), reads.name
     )
+
+
+def test_servers_that_differ_in_settings_of_a_session_share_one() -> None:
+    """Also where Steelyard makes them; not where one needs a restart, or writes by its script."""
+    asked = replace(an_experiment(), loads=(Load(clients=1, threads=1),))
+    now, changed = asked.configurations
+
+    def beside(**changes: Any) -> bool:
+        settings = changes.pop("settings", asks(work_mem="9MB"))
+        other = replace(changed, settings=settings, **changes)
+        return in_succession(replace(asked, configurations=(now, other)))
+
+    assert beside()
+    assert not beside(settings=asks(work_mem="9MB", restart_count="2"))
+    assert not beside(settings=asks(paid_by_others="on"))
+    assert not beside(target=replace(now.target, server="15"))
+    assert not beside(settings=(Setting(layer=Layer.CGROUP, name="cpu.max", value="1"),))
 
 
 def test_a_given_order_alternates_in_one_session_or_by_runs() -> None:

@@ -4,13 +4,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from fakes.campaigns import Stage, an_experiment
+from steelyard.campaign.run import runner
 from steelyard.campaign.run.counting import Ran
 from steelyard.campaign.run.in_order import (
     ByExecution,
@@ -26,13 +28,23 @@ from steelyard.campaign.run.in_order import (
     weights_of,
     with_lengths,
 )
+from steelyard.campaign.run.runner import Campaign
 from steelyard.core.campaign import ScriptsInOrder, Sessions
-from steelyard.core.experiment import Configuration, Experiment, Layer, Script, Setting, Workload
+from steelyard.core.experiment import (
+    Configuration,
+    Experiment,
+    Layer,
+    Measure,
+    Script,
+    Setting,
+    Workload,
+)
 from steelyard.core.outside import Completed
-from steelyard.core.schedule import Load
+from steelyard.core.schedule import Load, PlannedRun, TurnTimes
 from steelyard.core.target import LocalTarget
 from steelyard.core.wording import MeasurementError
 from steelyard.stats.histogram import from_text
+from steelyard.targets.differences import DesignChoice
 
 WORK = Workload(
     name="reports",
@@ -124,10 +136,8 @@ def test_sides_come_in_succession_in_an_order_by_coin(*, discards: bool) -> None
         assert sorted(step.side for step in kept) == [0, 1]
         firsts[kept[0].side] += 1
     assert abs(firsts[0] - firsts[1]) < 4.0 * math.sqrt(len(counted) / size)
-    for before, after in pairwise(steps):  # a session keeps what it has
-        changes = before.side != after.side
-        assert after.execution.settings == (BOTH[after.side] if changes else ())
-    assert steps[0].execution.settings == BOTH[steps[0].side]
+    # Whatever a script before it has set.
+    assert all(step.execution.settings == BOTH[step.side] for step in steps)
 
 
 def test_a_rewritten_script_stands_beside_the_one_that_it_replaces() -> None:
@@ -261,3 +271,31 @@ def test_a_warm_up_is_as_many_passes_as_it_lasts(warm_up_s: float, passes: int) 
     steps = steps_of(WORK, ORDER, coin(), passes)
     assert [step.round for step in steps[: 3 * passes]] == [None] * 3 * passes
     assert Counter(step.script for step in steps if step.round == 0) == {0: 3, 1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("slowest", [0, 1])
+def test_scripts_are_timed_where_they_are_slowest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowest: int
+) -> None:
+    """An index makes them a hundred times faster: turns and patience must hold for both sides."""
+    asked = replace(an_experiment(loads=1, measure=Measure(run_time_s=5.0)), workloads=(WORK,))
+    names = [each.name for each in asked.configurations]
+    mean_s = dict(zip(names, (0.09, 0.0009) if slowest == 0 else (0.0009, 0.09), strict=True))
+
+    def try_order(_: object, planned: PlannedRun, executions: float, __: Sessions) -> object:
+        round_s = 5.0 * mean_s[planned.configuration]
+        return ScriptsInOrder(workload="reports", executions=executions, rounds=1, round_s=round_s)
+
+    monkeypatch.setattr(Campaign, "_latency_s", lambda _, planned: mean_s[planned.configuration])
+    monkeypatch.setattr(runner, "try_order", try_order)
+    monkeypatch.setattr(runner, "is_possible", lambda *_: True)
+    # Of the fast one a round is tried where it is known by then that the other one is slow.
+    tried_s = [(0.22725, 0.45)[slowest]]
+    for few in (200, 0):
+        monkeypatch.setattr(runner, "FEW_EXECUTIONS", few)
+        campaign = Stage.new(asked, tmp_path / str(few)).campaign()
+        for name in names:
+            campaign._time(WORK, name, DesignChoice(alternates=True, reason=""))
+        turns, in_order = campaign._ways(alternates=True)
+        assert [round(each.round_s, 6) for each in in_order] == (tried_s if few else [])
+        assert [each.times for each in turns] == ([] if few else [TurnTimes().for_latency(0.09)])
