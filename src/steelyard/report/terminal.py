@@ -34,7 +34,7 @@ _LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
 _LONGEST_NUMBER = 28  # columns: what is longer in a column of numbers is a text
 _TIE = "\ue000"  # a space that no line is broken at; Rich breaks at a no-break space, too
 _WITH_UNIT = re.compile(r"(\d) ((?:[KMGT]iB|tps|ms)\b)")
-_SCREEN = 25  # lines of a first screen
+_SCREEN, _LONG_SCREEN = 25, 30  # lines of a first screen; rather the longer one than no reasons
 _NARROW_SCREEN = 45
 _WIDE = 80  # columns from which a first screen has the fewer lines
 _BRIEFEST = 4
@@ -78,12 +78,13 @@ def render_terminal(
     )
     tied = doc.harmless(document, _tied)
     page = _Page(width=width, whole=whole, first=bool(more))
-    most = _SCREEN if width >= _WIDE else _NARROW_SCREEN
     for brevity in range(_BRIEFEST + 1):
         out.seek(0)
         out.truncate()
         shown = replace(page, brevity=brevity)
         console.print(shown.first_screen(tied, more) if more else shown.document(tied, files))
+        wide = _SCREEN if brevity < _BRIEFEST - 1 else _LONG_SCREEN
+        most = wide if width >= _WIDE else _NARROW_SCREEN
         if not more or out.getvalue().count("\n") <= most:
             break
     return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))

@@ -365,7 +365,7 @@ def _limit(analysis: CampaignAnalysis, result: Comparison) -> str:
     slower = result.baseline if result.verdict is Verdict.FASTER else result.configuration
     _, explaining = findings.split_by_weight(analysis)
     told = [
-        each.message.partition("; ")[0]
+        each.message.partition("; ")[0].removeprefix(f"{slower}: ")
         for each in explaining
         if each.subject == slower and each.code != _REGIME
     ]

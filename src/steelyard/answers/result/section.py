@@ -386,7 +386,8 @@ def _before_use(
 ) -> Iterator[doc.BulletList]:
     """Yield the findings that change a conclusion, with the way to the others."""
     told = [*grave, *(each for each in anchors if each not in grave and each.code in _RANK)]
-    told = [each for each in told if not any(_clause(each) in card.why for card in verdicts.cards)]
+    said = " ".join(card.why for card in verdicts.cards)
+    told = [each for each in told if _clause(each).removeprefix(f"{each.subject}: ") not in said]
     told.sort(key=lambda each: (each.severity is not Severity.ERROR, _RANK.get(each.code, 99)))
     shown = told[:_MOST_BULLETS]
     items = [doc.ended(_clause(each)) for each in shown]
