@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
     "lines of src": 122543,
-    "lines of tests": 110921,
+    "lines of tests": 111030,
     "files": 337,
     "longest file": 877,
     "import edges": 2486,

@@ -119,7 +119,7 @@ def _turned(run: Run, plan: campaign.CampaignPlan) -> Run:
         schedule.Turn(
             round=number,
             place=(number + run.start) % 2,
-            began_s=2 * number * times.turn_s,
+            began_s=(2 * number + (number + run.start) % 2) * times.turn_s,
             seconds=times.counted_s,
             transactions=round(second.transactions * times.counted_s),
             early=round(second.transactions * times.counted_s / 2),

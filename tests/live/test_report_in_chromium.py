@@ -33,14 +33,14 @@ from support.live import Steelyard, interrupted, lasting, wait_for
 pytestmark = pytest.mark.live
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-PHONE_PX = 400
+PHONE_PX, SCREEN_PX = 390, 1280
 TIMEOUT_S = 600
 
 # Pages stand in frames beside each other, each as wide as it is told to be: Chromium's own window
 # is never narrower than 500 px. What is measured of them ends up in the title, which --dump-dom
 # prints. Beside the width of what a frame holds, LOOK says of it: rankings that do not fit their
 # place, texts that stay whole and do not fit, how many these are, charts that do not fit or whose
-# texts are outside or below 7 px, charts, and drawings.
+# texts are outside or below 7 px, charts, drawings, and whether its contents stand beside it.
 LOOK = """<!DOCTYPE html><html><head><title>waiting</title></head><body style="margin:0">{frames}
 <script>
 const look = (frame, width) => {{
@@ -51,8 +51,8 @@ const look = (frame, width) => {{
   const drawn = all("svg").filter((each) => box(each).width > 20 && box(each).height > 10);
   const torn = all(".whole").filter(
     (each) => each.getClientRects().length > 1 || box(each).right > width);
-  const told = [root.scrollWidth, all("#verdicts .scroll").filter(wide).length, torn.length,
-    all(".whole").length];
+  const answers = all("#verdicts .scroll, #campaigns .scroll");
+  const told = [root.scrollWidth, answers.filter(wide).length, torn.length, all(".whole").length];
   all("details").forEach((each) => each.open = true);
   const charts = all(".chart").filter((each) => box(each).width > 0);
   const bad = charts.filter((each) => {{
@@ -61,7 +61,9 @@ const look = (frame, width) => {{
       || [...svg.querySelectorAll("text")].some((text) =>
         box(text).left < box(svg).left - 1 || box(text).right > box(svg).right + 1);
   }});
-  return [...told, bad.length, charts.length, drawn.length];
+  const contents = page.querySelector(".contents > nav"), first = page.querySelector("section");
+  const beside = contents && box(contents).right <= box(first).left;
+  return [...told, bad.length, charts.length, drawn.length, Number(Boolean(beside))];
 }};
 addEventListener("load", () => {{
   const frames = [...document.querySelectorAll("iframe")];
@@ -102,6 +104,7 @@ class Seen:
     bad_charts: int
     charts: int
     drawings: int
+    beside: int
 
 
 def framed(browser: str, folder: Path, pages: Mapping[str, str], *widths: int) -> list[Seen]:
@@ -166,16 +169,20 @@ def paeth(left: int, above: int, corner: int) -> int:
 
 
 def test_a_page_is_as_wide_as_its_window(browser: str, tmp_path: Path) -> None:
-    """Tables scroll within themselves; all drawings have a size: charts, a mark, intervals."""
+    """Tables scroll within themselves; all drawings have a size: charts, a mark, intervals.
+
+    The list of sections stands beside them where there is room.
+    """
     kinds = (analyses.quick, analyses.many_loads, analyses.hostile)
     pages = {kind.__name__: made(kind()) for kind in kinds}
     for (name, width), seen in zip(
-        product(pages, (PHONE_PX, 1200)),
-        framed(browser, tmp_path, pages, PHONE_PX, 1200),
+        product(pages, (PHONE_PX, SCREEN_PX)),
+        framed(browser, tmp_path, pages, PHONE_PX, SCREEN_PX),
         strict=True,
     ):
         assert seen.content_px <= width, name
         assert seen.drawings >= 5, name
+        assert seen.beside == (width == SCREEN_PX), (name, width)
 
 
 def test_charts_and_answers_fit_every_screen(browser: str, tmp_path: Path) -> None:
@@ -183,7 +190,10 @@ def test_charts_and_answers_fit_every_screen(browser: str, tmp_path: Path) -> No
 
     On a phone no date and no figure is torn from its unit.
     """
-    names, widths = ("quick", "redis-published", "stack-factorial", "versions"), (390, 700, 1400)
+    names, widths = (
+        ("quick", "redis-published", "stack-factorial", "versions"),
+        (PHONE_PX, 700, SCREEN_PX),
+    )
     pages = {name: example(f"{name}/report.html") for name in names}
     for (name, width), seen in zip(
         product(names, widths), framed(browser, tmp_path, pages, *widths), strict=True
@@ -265,6 +275,26 @@ def test_served_pages_have_no_errors(
     done = visited(browser, f"{top}{path}?{token}", tmp_path, "--dump-dom")
     assert "CONSOLE" not in done.stderr
     assert holds in done.stdout
+
+
+def test_the_list_of_campaigns_is_read_whole(browser: str, served: str, tmp_path: Path) -> None:
+    """No verdict of the list is cut off or scrolled to, on a screen or on a phone."""
+    widths = PHONE_PX, SCREEN_PX
+    pages = {"list": text_of(served, "")}
+    assert "reads large: faster" in pages["list"]
+    for width, seen in zip(widths, framed(browser, tmp_path, pages, *widths), strict=True):
+        assert seen.content_px <= width
+        assert seen.wide_rankings == 0, width
+
+
+def text_of(served: str, path: str) -> str:
+    """Return a page that is served, as it comes."""
+    top, _, token = served.partition("?token=")
+    cookie = {"Cookie": f"steelyard={token}"}
+    request = urllib.request.Request(f"{top}{path}", headers=cookie)  # noqa: S310 - our own server
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answered:  # noqa: S310 - likewise
+        text: str = answered.read().decode()
+    return text
 
 
 def visited(
@@ -370,14 +400,9 @@ def test_nothing_in_a_served_page_is_hard_to_use(
     browser: str, served: str, page: str, tmp_path: Path
 ) -> None:
     """Likewise for each kind of page; ``campaign`` is the report of the example ``quick``."""
-    top, _, token = served.partition("?token=")
     home = f"campaign/{identity('quick')}/"
     path = page if page == "" else home + page.removeprefix("campaign")
-    cookie = {"Cookie": f"steelyard={token}"}
-    request = urllib.request.Request(f"{top}{path}", headers=cookie)  # noqa: S310 - our own server
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answered:  # noqa: S310 - likewise
-        text = answered.read().decode()
-    assert grave(browser, text, tmp_path) == []
+    assert grave(browser, text_of(served, path), tmp_path) == []
 
 
 def identity(key: str) -> str:

@@ -446,7 +446,7 @@ def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> doc.Figure:
             *("effect", "low", "high", "below", "margin"),
         ),
         rows=rows,
-        configurations=(FIRST_LEVEL, what, EffectFamily.SYNERGY.value),
+        configurations=(FIRST_LEVEL,),
     )
 
 

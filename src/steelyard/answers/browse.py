@@ -132,11 +132,7 @@ def _listed_row(head: Head, listed: Listed) -> doc.Row:
     if listed.analysis is None:
         return row
     runs = listed.analysis.status is Status.RUNNING and listed.held
-    return replace(
-        row,
-        tone=doc.Tone.EVEN if runs else doc.Tone.PLAIN,
-        links=((1, f"{head.address}{'live' if runs else ''}"),),
-    )
+    return replace(row, links=((1, f"{head.address}{'live' if runs else ''}"),))
 
 
 def _links(root: str) -> tuple[doc.Link, ...]:

@@ -463,11 +463,11 @@ def cell_columns(experiment: Experiment) -> tuple[doc.Cells, ...]:
 
 
 def compared_names(analysis: CampaignAnalysis) -> tuple[str, ...]:
-    """Return what comparisons are between, the reference first: the order of their colours."""
-    attribution = analysis.experiment.attribution
-    if attribution is None:
-        return analysis.names
-    return (FIRST_LEVEL, *(factor.on for factor in attribution.factors))
+    """Return the configurations that are compared, the reference first; of factors that alone.
+
+    A factor is no configuration, and has the colour of none.
+    """
+    return analysis.names if analysis.experiment.attribution is None else (FIRST_LEVEL,)
 
 
 def cells_together(experiment: Experiment) -> str:
@@ -515,6 +515,12 @@ def tone_of(comparison: Comparison) -> doc.Tone:
     if comparison.is_mixed:
         return doc.Tone.WARNING
     return doc.Tone.OPEN if comparison.depends_on_load else TONES[comparison.verdict]
+
+
+def weighed(tone: doc.Tone, comparison: Comparison) -> doc.Tone:
+    """Return how a difference is meant where one side pays with durability: not good, not bad."""
+    paid = doc.Tone.GOOD if comparison.is_less_durable else doc.Tone.BAD
+    return doc.Tone.WARNING if comparison.trades and tone is paid else tone
 
 
 def durability_word(comparison: Comparison) -> str:

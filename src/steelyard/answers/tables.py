@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import product
+from itertools import groupby, product
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from steelyard.answers import results
@@ -13,11 +14,11 @@ from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.result.section import rankings
 from steelyard.answers.sustained.compute import within_bursts
 from steelyard.answers.turns import absolute_words
-from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT
+from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.findings import Fact
 from steelyard.core.measurement import Run
 from steelyard.core.quantities import PERCENT, SECONDS
-from steelyard.core.schedule import CellKey, Load
+from steelyard.core.schedule import CellKey, Load, Turn
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
 from steelyard.stats.spending import has_many_cells
@@ -39,7 +40,7 @@ def chart_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]
 
 
 def _charts(*figures: doc.Figure) -> tuple[doc.Section, ...]:
-    drawn = tuple(figure for figure in figures if figure.rows)
+    drawn = tuple(figure for figure in figures if len(figure.rows) > 1)  # a dot is not a chart
     return (doc.Section(anchor="charts", title="Charts", blocks=drawn),) if drawn else ()
 
 
@@ -185,28 +186,31 @@ def _contrast_rows(comparison: results.Comparison) -> Iterator[dict[str, doc.Val
             }
 
 
-_WITH_RAMP = "the faded start of each is the ramp, which does not count"
-_IN_TURNS = (
-    "each is that of the turns of one configuration in one block, without the pauses between them"
-)
-
-
 def _strips(analysis: results.CampaignAnalysis) -> doc.Figure:
+    in_turns = any(run.turns for run in analysis.runs)
     points = sum(len(r.measurement.series) for r in analysis.runs if r.measurement is not None)
+    points *= 3 if in_turns else 1  # a dash has two ends and a gap behind it
     every = max(1, math.ceil(points / _MOST_STRIP_POINTS))
-    thinned = (
-        "" if every == 1 else f" Of {analysis.blocks} blocks every {_ordinal(every)} is drawn."
-    )
+    if in_turns:
+        title, rows = "Turn by turn", _turn_rows(analysis, every)
+        caption = f"Each dash is one turn: when it ran in its block, and its {MANY} per second."
+        caption += " The turns of the configurations alternate."
+        alt = f"Rates of the turns of {doc.count(analysis.blocks, 'block')} in the order in which"
+        alt += " they ran"
+    else:
+        title, rows = "Second by second", _strip_rows(analysis, every)
+        caption = f"{MANY_FIRST} per second of every run, runs in the order they were made; the"
+        caption += " faded start of each is the ramp, which does not count."
+        alt = f"One-second rates of {doc.count(len(analysis.runs), 'run')}"
+    if every > 1:
+        caption += f" Of {analysis.blocks} blocks every {_ordinal(every)} is drawn."
     return doc.figure_of(
-        _strip_rows(analysis, every),
-        identity="strips",
+        rows,
+        identity="turns" if in_turns else "strips",
         kind=doc.ChartKind.STRIPS,
-        title="Turn by turn" if analysis.is_in_turns else "Second by second",
-        caption=f"{MANY_FIRST} per second of every run, runs in the order they were made; "
-        f"{_IN_TURNS if analysis.is_in_turns else _WITH_RAMP}.{thinned}",
-        alt=f"{'Rates of the turns' if analysis.is_in_turns else 'One-second rates'} of"
-        f" {doc.count(len(analysis.runs), 'run')}, by workload and load, coloured by"
-        " configuration.",
+        title=title,
+        caption=caption,
+        alt=f"{alt}, by workload and load, coloured by configuration.",
         configurations=analysis.names,
     )
 
@@ -216,18 +220,63 @@ def _ordinal(number: int) -> str:
 
 
 def _strip_rows(analysis: results.CampaignAnalysis, every: int) -> Iterator[dict[str, doc.Value]]:
+    for panel, runs in _runs_by_cell(analysis, every):
+        for place, run in enumerate(runs, start=1):
+            named = {**panel, "configuration": run.configuration, "run": place}
+            yield from ({**named, **point} for point in _seconds(analysis, run, place))
+
+
+def _runs_by_cell(
+    analysis: results.CampaignAnalysis, every: int
+) -> Iterator[tuple[dict[str, doc.Value], list[Run]]]:
+    """Yield the name of each cell's panel, and its runs in every so many blocks.
+
+    A single run of a few seconds is a figure in a table, not a chart.
+    """
     experiment = analysis.experiment
-    for workload, load in product(experiment.workloads, experiment.loads):
+    cells = product(experiment.workloads, experiment.loads) if len(analysis.runs) > 1 else ()
+    for workload, load in cells:
         cell = CellKey(workload=workload.name, load=load)
         runs = (r for r in analysis.runs if r.cell == cell and r.block % every == 0)
-        panel = {"workload": workload.name, "load": results.cell_name(experiment, load)}
-        for place, run in enumerate((r for r in runs if r.measurement is not None), start=1):
-            named: dict[str, doc.Value] = {
-                **panel,
-                "configuration": run.configuration,
-                "run": place,
-            }
-            yield from ({**named, **point} for point in _seconds(analysis, run, place))
+        panel: dict[str, doc.Value] = {
+            "workload": workload.name,
+            "load": results.cell_name(experiment, load),
+        }
+        yield panel, [run for run in runs if run.measurement is not None]
+
+
+def _turn_rows(analysis: results.CampaignAnalysis, every: int) -> Iterator[dict[str, doc.Value]]:
+    """Yield turns in the order in which they ran: two ends of a dash each, then a gap.
+
+    ``at`` counts blocks from 1, and each block fills most of one unit.
+    """
+    for panel, runs in _runs_by_cell(analysis, every):
+        blocks: dict[int, list[Run]] = {}
+        for run in runs:
+            blocks.setdefault(run.block, []).append(run)
+        for place, block in enumerate(blocks.values(), start=1):
+            turns = _in_order(block)
+            whole_s = turns[-1][1] + turns[-1][2].seconds if turns else 0.0
+            for name, began_s, turn in turns:
+                named = {**panel, "configuration": name, "run": place}
+                ends = began_s, began_s + turn.seconds
+                begin, end = (round(place + 0.95 * each / whole_s, 5) for each in ends)
+                rate = round(turn.transactions / turn.seconds, 2)
+                for at, tps in ((begin, rate), (end, rate), (end + 1e-5, None)):
+                    yield {**named, "at": at, "tps": tps, "ramp": False}
+
+
+def _in_order(runs: Iterable[Run]) -> list[tuple[str, float, Turn]]:
+    """Return turns as they ran, s since the block's first; a sub-block counts from its own."""
+    ordered: list[tuple[str, float, Turn]] = []
+    sub_block = attrgetter("sub_block")
+    for _, part in groupby(sorted(runs, key=sub_block), key=sub_block):
+        since_s = ordered[-1][1] + ordered[-1][2].seconds if ordered else 0.0
+        turns = [
+            (r.configuration, since_s + t.began_s, t) for r in part for t in r.turns if t.seconds
+        ]
+        ordered += sorted(turns, key=itemgetter(1))
+    return ordered
 
 
 def _seconds(

@@ -207,7 +207,7 @@ def timeline_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
         " second, sessions by wait class, CPU time, data device. The tables above hold the means"
         " over all blocks.",
         columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
-        rows=tuple(_rows(analysis, lines, configurations)),
+        rows=tuple(_rows(analysis, lines)),
         configurations=analysis.names,
     )
     return (doc.Section(anchor="timeline", title=TITLE, blocks=(figure,)),)
@@ -228,10 +228,8 @@ def _place(analysis: CampaignAnalysis, line: Timeline) -> str:
     return f"{line.cell.workload}, {load}, block {line.block + 1}"
 
 
-def _rows(
-    analysis: CampaignAnalysis, lines: Sequence[Timeline], configurations: Sequence[str]
-) -> Iterator[tuple[doc.Value, ...]]:
-    """Yield track by track, so that every configuration has a panel in each, if an empty one."""
+def _rows(analysis: CampaignAnalysis, lines: Sequence[Timeline]) -> Iterator[tuple[doc.Value, ...]]:
+    """Yield track by track; a configuration without one leaves its place in the grid empty."""
     ramp_s = float(analysis.experiment.measure.discard_start_s)
     for workload in dict.fromkeys(line.cell.workload for line in lines):
         here = {line.configuration: line for line in lines if line.cell.workload == workload}
@@ -243,14 +241,13 @@ def _rows(
                 if track.name is name
             }
             top = max((_top(track) for track in tracks.values()), default=0.0)
-            for configuration in configurations if tracks else ():
+            for configuration, track in tracks.items():
                 panel = workload, _TRACKS[name], configuration
                 if not analysis.is_in_turns:
                     yield (*panel, "ramp", ramp_s, None, None, top)
-                if configuration in tracks:
-                    for values in _values(tracks[configuration]):
-                        yield (*panel, "value", *values, top)
-                for at in here[configuration].checkpoints_s if configuration in here else ():
+                for values in _values(track):
+                    yield (*panel, "value", *values, top)
+                for at in here[configuration].checkpoints_s:
                     yield (*panel, "checkpoint", at, None, None, top)
 
 

@@ -19,7 +19,7 @@ from altair.utils import schemapi
 
 from steelyard.report import charts as theme
 from steelyard.report.charts import colours
-from steelyard.report.document import WINDOWS, ChartKind, Figure, Value
+from steelyard.report.document import ChartKind, Figure, Value
 
 Record = dict[str, Value]
 # Altair types a chain of methods as unions that no next method accepts.
@@ -81,9 +81,11 @@ def panels_of(figure: Figure, keys: tuple[str, ...]) -> list[Panel]:
     ]
 
 
-def colour_of(figure: Figure, *, legend: bool) -> alt.Color:
+def colour_of(figure: Figure, *, legend: bool) -> alt.Color | alt.ColorValue:
     """Return the colours of the configurations, the same in all charts of a report."""
     names = list(figure.configurations)
+    if len(names) == 1 and not legend:  # of factors the baseline alone is a configuration
+        return alt.ColorValue(theme.BASELINE)
     scale = alt.Scale(domain=names, range=colours(figure.configurations))
     drawn = alt.Legend()  # in one line, or in columns where combinations are too many for that
     if len(names) > _MOST_IN_LINE or figure.narrow:
@@ -100,8 +102,12 @@ def chart_of(panel: Panel) -> Chart:
 
 def layered(*marks: Chart, title: str, width: int, height: int) -> Drawing:
     """Return a panel of marks that lie over each other, the last on top; sizes in pixels."""
-    layers = [mark.to_dict(validate=False, context={"top_level": False}) for mark in marks]
-    return {"title": title, "width": width, "height": height, "layer": layers}
+    return {"title": title, "width": width, "height": height, "layer": marks_of(*marks)}
+
+
+def marks_of(*marks: Chart) -> list[Drawing]:
+    """Return marks as layers."""
+    return [mark.to_dict(validate=False, context={"top_level": False}) for mark in marks]
 
 
 def in_columns(drawings: list[Drawing], *, columns: int, row_px: int, column_px: int) -> Drawing:
@@ -149,18 +155,19 @@ def _per_second(figure: Figure) -> alt.Y:
     return alt.Y("tps:Q", axis=axis, scale=alt.Scale(zero=True))
 
 
-def run_ticks(places: list[int]) -> Any:  # noqa: ANN401 - Undefined or places
-    """Return the places of runs as an axis's ticks; where they are many, Vega's own choice.
+def _with_intervals(points: Chart, y: alt.Y) -> tuple[Chart, Chart]:
+    """Return points on their intervals; they know their places and colours."""
+    rule = points.mark_rule(strokeWidth=2.5).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    return rule, points.mark_point(filled=True, opacity=1, size=60).encode(y=y)
 
-    An axis of few has room for halves, and ``d`` writes 1.5 as 2: the 2 would stand there twice.
-    """
-    return places if len(places) <= _MOST_NAMED else alt.Undefined
+
+_CLIENTS = "clients (logarithmic)"
 
 
 def _capacity_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     """Return points with intervals, and a diamond where the capacity is."""
     clients: list[Any] = panel.values("clients")
-    axis = alt.Axis(title="clients", values=clients, grid=False, format="d")
+    axis = alt.Axis(title=_CLIENTS, values=clients, grid=False, format="d")
     x = alt.X("clients:Q", axis=axis, scale=alt.Scale(type="log", base=2, nice=False, padding=20))
     y = _per_second(figure)
     base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=False))
@@ -168,8 +175,7 @@ def _capacity_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     marked = base.transform_filter("datum.capacity")
     return layered(
         points.mark_line(strokeWidth=1.5, opacity=0.55).encode(y=y),
-        points.mark_rule(strokeWidth=2.5).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
-        points.mark_point(filled=True, opacity=1, size=60).encode(y=y),
+        *_with_intervals(points, y),
         marked.mark_point(filled=False, opacity=1, size=320, shape="diamond").encode(y=y),
         marked.mark_text(align="left", dx=14, dy=14, fontSize=12).encode(
             y=y, text=alt.Text("text:N")
@@ -189,32 +195,34 @@ _APART_PX = 26
 
 def waterfall(figure: Figure, panels: list[Panel]) -> Drawing:
     """Return the bars of each comparison, one panel below the other."""
-    rows, texts = (figure.columns.index(name) for name in ("row", "text"))
-    names = max(len(str(row[rows])) for row in figure.rows)
-    numbers = max(len(str(row[texts])) for row in figure.rows)
-    sides = (round(size * CHARACTER_PX) + 12 for size in (names, numbers))
-    left, right = sides
+    left, right = _beside(figure, "row"), _beside(figure, "text")
     width = max(_LEAST_PX, width_of(figure) - left - right)
     ticks = 3 if figure.narrow else 6
-    return stacked([_waterfall_panel(panel, left, width, ticks) for panel in panels])
+    return stacked([_waterfall_panel(figure, panel, left, width, ticks) for panel in panels])
 
 
-def _waterfall_panel(panel: Panel, left: int, width: int, ticks: int) -> Drawing:
+def _waterfall_panel(figure: Figure, panel: Panel, left: int, width: int, ticks: int) -> Drawing:
     axis = alt.Axis(title="ms" if panel.last else None, tickCount=ticks)
     scale = alt.Scale(zero=True, nice=False, padding=4)
-    if "top" in panel.records[0]:  # panels of one workload have one scale
+    is_way = "top" in panel.records[0]  # parts of one configuration's time: none is a change
+    if is_way:  # panels of one workload have one scale
         scale.domainMax = max(panel.values("top"))
     x = alt.X("start:Q", axis=axis, scale=scale)
     y_axis = alt.Axis(title=None, grid=False, minExtent=left, maxExtent=left, labelColor=theme.INK)
     y = alt.Y("row:N", sort=[str(row) for row in panel.values("row")], axis=y_axis)
+    names = list(figure.configurations)
+    # A whole is that of the configuration that its row or its panel is named after.
+    whose = f"indexof({json.dumps(names)}, datum.row) >= 0 ? datum.row : datum.configuration"
+    move = "datum.end > datum.start ? 'more time' : 'less time'"
     base = chart_of(panel).transform_calculate(
-        kind="datum.whole ? 'whole' : datum.end > datum.start ? 'more' : 'less'"
+        kind=whose if is_way else f"datum.whole ? ({whose}) : {move}"
     )
-    colours = alt.Scale(
-        domain=["whole", "more", "less"], range=[theme.BASELINE, theme.MORE, theme.LESS]
+    colour = alt.Scale(
+        domain=["more time", "less time", *names],
+        range=[theme.MORE, theme.LESS, *colours(figure.configurations)],
     )
     bar = base.mark_bar(height=14).encode(
-        x=x, x2=alt.X2("end:Q"), y=y, color=alt.Color("kind:N", scale=colours, legend=None)
+        x=x, x2=alt.X2("end:Q"), y=y, color=alt.Color("kind:N", scale=colour, legend=None)
     )
     # A change too small for a bar still has its place.
     tick = base.mark_tick(thickness=1.5, size=14, color=theme.INK).encode(x=alt.X("end:Q"), y=y)
@@ -226,25 +234,38 @@ def _waterfall_panel(panel: Panel, left: int, width: int, ticks: int) -> Drawing
 
 def timeline(figure: Figure, panels: list[Panel]) -> Drawing:
     """Tracks below one another, a column per configuration, all over the same seconds."""
-    columns = len({panel.names[2] for panel in panels})
-    width = max(_LEAST_PX, round(width_of(figure) / columns) - _AXIS_PX - _APART_PX)
+    found = {panel.names: panel for panel in panels}
+    sides = list(dict.fromkeys(panel.names[2] for panel in panels))
+    tracks = list(dict.fromkeys(panel.names[:2] for panel in panels))
+    width = max(_LEAST_PX, round(width_of(figure) / len(sides)) - _AXIS_PX - _APART_PX)
     at = figure.columns.index("at")
-    ends = [end for row in figure.rows if isinstance(end := row[at], float)]
-    drawn = [
-        _track_panel(figure, panels, place, width=width, until=max(ends), columns=columns)
-        for place in range(len(panels))
-    ]
-    return in_columns(drawn, columns=columns, row_px=30, column_px=_AXIS_PX + _APART_PX)
+    until = max(end for row in figure.rows if isinstance(end := row[at], float))
+    drawn = []
+    for place, (workload, track) in enumerate(tracks):
+        # The first track of a workload carries the names, the last of all the seconds.
+        first = place == 0 or tracks[place - 1][0] != workload
+        ends = sides if place + 1 == len(tracks) else ()
+        for side in sides:
+            title = f"{workload} · {side}" if first else ""
+            panel = found.get((workload, track, side))
+            layer = [_ABSENT]
+            if panel is not None:
+                layer = _track(figure, panel, until, leads=side == sides[0], last=side in ends)
+            drawn.append({"title": title, "width": width, "height": _TRACK_PX, "layer": layer})
+    return in_columns(drawn, columns=len(sides), row_px=30, column_px=_AXIS_PX + _APART_PX)
 
 
-def _track_panel(
-    figure: Figure, panels: list[Panel], place: int, *, width: int, until: float, columns: int
-) -> Drawing:
-    panel = panels[place]
-    workload, track, configuration = panel.names
-    # The first track of a workload carries the names, the last of all the seconds.
-    first = place < columns or panels[place - columns].names[0] != workload
-    last = place + columns >= len(panels)
+# A panel without rows keeps its place, or all after it would stand below another's name.
+_ABSENT: Drawing = {
+    "data": {"values": [{}]},
+    "mark": {"type": "text", "text": "0, or not recorded", "color": theme.MUTED},
+}
+
+
+def _track(figure: Figure, panel: Panel, until: float, *, leads: bool, last: bool) -> list[Drawing]:
+    """Return the marks of a panel: values, ramp and checkpoints."""
+    _, track, side = panel.names
+    is_rate = track == figure.words.rate
     axis = alt.Axis(
         title="seconds of the run" if last else None,
         labels=last,
@@ -253,50 +274,44 @@ def _track_panel(
     )
     seconds = alt.Scale(domain=[0.0, until], nice=False)
     x = alt.X("at:Q", axis=axis, scale=seconds)
-    top: Any = panel.records[0]["top"]
     y_axis = alt.Axis(
-        title=track if place % columns == 0 else None,
-        format="~s" if track == figure.words.rate else alt.Undefined,
+        title=track if leads else None,
+        format="~s" if is_rate else alt.Undefined,
         tickCount=3,
         titleFontSize=11,
     )
-    y_scale = alt.Scale(domain=[0.0, top or 1.0], nice=False)
+    y_scale = alt.Scale(domain=[0.0, panel.records[0]["top"] or 1.0], nice=False)
     base = chart_of(panel)
-    values = base.transform_filter("datum.mark == 'value'")
     y = alt.Y("value:Q", axis=y_axis, scale=y_scale, stack="zero")
-    drawn = values.mark_area(interpolate="step-before").encode(x=x, y=y, color=_lines(figure))
+    own = dict(zip(figure.configurations, colours(figure.configurations), strict=True))
+    area = base.transform_filter("datum.mark == 'value'").mark_area(
+        interpolate="step-before", opacity=0.75 if is_rate else 1
+    )
+    colour = alt.value(own.get(side, theme.BASELINE)) if is_rate else _parts(figure)
     ramp = base.transform_filter("datum.mark == 'ramp'").transform_calculate(begin="0")
-    shaded = ramp.mark_rect(color=theme.BASELINE, opacity=0.16).encode(
+    shaded = ramp.mark_rect(color=theme.SHADE, opacity=0.16).encode(
         x=alt.X("begin:Q", axis=axis, scale=seconds), x2=alt.X2("at:Q")
     )
     checkpoint = base.transform_filter("datum.mark == 'checkpoint'").mark_rule(
         color=theme.INK, strokeWidth=1.5, strokeDash=[3, 3]
     )
-    title = f"{workload} · {configuration}" if first else ""
-    return layered(
-        drawn, shaded, checkpoint.encode(x=x), title=title, width=width, height=_TRACK_PX
-    )
+    return marks_of(area.encode(x=x, y=y, color=colour), shaded, checkpoint.encode(x=x))
 
 
-def _lines(figure: Figure) -> alt.Color:
+def _parts(figure: Figure) -> alt.Color:
+    """Return the colours of what seconds were spent on; a rate has that of its configuration."""
     line = figure.columns.index("line")
-    names = [str(name) for name in dict.fromkeys(row[line] for row in figure.rows) if name]
-    colours = [theme.line_colour(name) for name in names]
+    told = {str(row[line]) for row in figure.rows if row[line]} - {figure.words.rate}
+    names = [name for name in dict.fromkeys(str(row[line]) for row in figure.rows) if name in told]
+    shades = [theme.part_colour(name) for name in names]
     columns = 3 if figure.narrow else 7
     legend = alt.Legend(columns=columns, columnPadding=18, symbolType="square")
-    return alt.Color("line:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+    return alt.Color("line:N", scale=alt.Scale(domain=names, range=shades), legend=legend)
 
 
 # Where the axis of shares has its marks: so many nines, but for the median.
-_CAPACITY_MARKS = {
-    "0 %": 0.0,
-    "50 %": round(math.log10(2.0), 4),
-    "90 %": 1.0,
-    "99 %": 2.0,
-    "99.9 %": 3.0,
-    "99.99 %": 4.0,
-    "99.999 %": 5.0,
-    "99.9999 %": 6.0,
+_SHARES = {f"{100 - 10.0 ** (2 - nines):.9g} %": float(nines) for nines in range(7)} | {
+    "50 %": round(math.log10(2.0), 4)
 }
 _MOST_TICKS = 6
 # Numbers of each decade that an axis may show, most first.
@@ -308,15 +323,14 @@ _STEPS = (
     (1, 3),
     (1,),
 )
-_SHAPES = {"p50": "circle", "p99": "triangle-up"}
 _DASHES = {"p50": [1, 0], "p95": [6, 3], "p99": [2, 2]}
 
 
 def _tail_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     """Return the distribution of a cell."""
-    x = alt.X("latency:Q", axis=_log_axis("latency, ms", panel), scale=_log_scale())
+    x = alt.X("latency:Q", axis=_log_axis("latency, ms (logarithmic)", panel), scale=_log_scale())
     top: Any = max(panel.values("place"))
-    marks = {name: place for name, place in _CAPACITY_MARKS.items() if place <= top}
+    marks = {name: place for name, place in _SHARES.items() if place <= top}
     places, names = list(marks.values()), list(marks)
     axis = alt.Axis(
         title=None,
@@ -332,27 +346,6 @@ def _tail_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     return layered(told, few, title=panel.title, width=width, height=230)
 
 
-def _moments_panel(figure: Figure, panel: Panel) -> Drawing:
-    """Return percentiles over runs as marks, over the seconds of long runs as lines."""
-    draw = _window_panel if figure.identity == WINDOWS else _slice_panel
-    return draw(figure, panel)
-
-
-def _slice_panel(figure: Figure, panel: Panel) -> Drawing:
-    title = "runs, in the order they were made" if panel.last else None
-    axis = alt.Axis(title=title, grid=False, format="d", values=run_ticks(panel.values("at")))
-    x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False, padding=8))
-    base = chart_of(panel).encode(x=x, y=_latency(panel), color=colour_of(figure, legend=True))
-    line = base.mark_line(strokeWidth=1, opacity=0.35).encode(detail=alt.Detail("percentile:N"))
-    marks = [
-        base.transform_filter(f"datum.percentile == '{name}'").mark_point(
-            shape=shape, filled=True, size=38, opacity=0.9, strokeWidth=0
-        )
-        for name, shape in _SHAPES.items()
-    ]
-    return layered(line, *marks, title=panel.title, width=width_of(figure) - 80, height=130)
-
-
 def _window_panel(figure: Figure, panel: Panel) -> Drawing:
     title = "seconds of the run" if panel.last else None
     x = alt.X("at:Q", axis=alt.Axis(title=title, grid=False), scale=alt.Scale(nice=False))
@@ -366,7 +359,7 @@ def _window_panel(figure: Figure, panel: Panel) -> Drawing:
 
 
 def _latency(panel: Panel) -> alt.Y:
-    axis = _log_axis("ms", panel)
+    axis = _log_axis("ms, logarithmic", panel)
     axis.minExtent = axis.maxExtent = 44
     return alt.Y("latency:Q", axis=axis, scale=_log_scale())
 
@@ -426,7 +419,7 @@ def _effect_panel(figure: Figure, panel: Panel) -> Drawing:
     axis = alt.Axis(title=title, labelExpr=_SIGNED_PERCENT, tickCount=_ticks_below(figure))
     x = alt.X("effect:Q", axis=axis, scale=alt.Scale(zero=True, padding=12))
     band = chart_of(panel).transform_filter("datum.place == 0")
-    shaded = band.mark_rect(color=theme.BASELINE, opacity=0.16).encode(
+    shaded = band.mark_rect(color=theme.SHADE, opacity=0.16).encode(
         x=alt.X("below:Q"), x2=alt.X2("margin:Q")
     )
     zero = band.mark_rule(color=theme.INK, strokeWidth=1).encode(x=alt.XDatum(0))
@@ -507,11 +500,8 @@ def _crowded(panel: Panel) -> bool:
 
 def _single_load_panel(figure: Figure, panel: Panel) -> Drawing:
     title = f"{figure.words.many} per second" if panel.last else None
-    x = alt.X(
-        "tps:Q",
-        axis=alt.Axis(title=title, format="~s", tickCount=_ticks_below(figure)),
-        scale=alt.Scale(zero=False, padding=12),
-    )
+    axis = alt.Axis(title=title, format="~s", tickCount=_ticks_below(figure))
+    x = alt.X("tps:Q", axis=axis, scale=alt.Scale(zero=True, padding=12))
     return _named_rows(figure, panel, x, under=[])
 
 
@@ -529,11 +519,10 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     )
     x = alt.X("place:Q", axis=axis, scale=alt.Scale(zero=False, padding=20, nice=False))
     y = _per_second(figure)
-    base = chart_of(panel).encode(color=colour_of(figure, legend=True))
-    line = base.mark_line(strokeWidth=1.5, opacity=0.55).encode(x=x, y=y)
-    rule = base.mark_rule(strokeWidth=2.5).encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
-    point = base.mark_point(filled=True, opacity=1, size=60).encode(x=x, y=y)
-    return layered(line, rule, point, title=panel.title, width=width, height=240)
+    base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=True))
+    line = base.mark_line(strokeWidth=1.5, opacity=0.55).encode(y=y)
+    marks = line, *_with_intervals(base, y)
+    return layered(*marks, title=panel.title, width=width, height=240)
 
 
 # --- tps over clients, as points and lines ---
@@ -541,16 +530,14 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
 
 def _curve_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     measured: list[Any] = [r["clients"] for r in panel.records if not r["line"]]
-    axis = alt.Axis(title="clients", values=sorted(set(measured)), grid=False, format="d")
+    axis = alt.Axis(title=_CLIENTS, values=sorted(set(measured)), grid=False, format="d")
     scale = alt.Scale(type="log", base=2, nice=False, padding=20)
     x = alt.X("place:Q", axis=axis, scale=scale)
     y = _per_second(figure)
     base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=True))
     line = base.transform_filter("datum.line").mark_line(strokeWidth=2).encode(y=y)
-    points = base.transform_filter("!datum.line")
-    rule = points.mark_rule(strokeWidth=2.5).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
-    point = points.mark_point(filled=True, opacity=1, size=60).encode(y=y)
-    return layered(line, rule, point, title=panel.title, width=width, height=260)
+    marks = line, *_with_intervals(base.transform_filter("!datum.line"), y)
+    return layered(*marks, title=panel.title, width=width, height=260)
 
 
 # --- block by block ---
@@ -593,13 +580,20 @@ def _strips(figure: Figure, panels: list[Panel]) -> Drawing:
     return stacked([_strip_panel(figure, panel, height=height) for panel in panels])
 
 
+_PLACES = {  # what an axis of strips counts, and what it is where there is one
+    "sustained": ("long runs, side by side", "one run, from its beginning to its end"),
+    "turns": ("blocks; within each, turns at their time", "one block, turns at their time"),
+    "strips": ("runs, in the order they were made", "one run, from its beginning to its end"),
+}
+
+
 def _strip_panel(figure: Figure, panel: Panel, height: int) -> Drawing:
-    long = figure.identity == "sustained"
+    long, in_turns = (figure.identity == name for name in ("sustained", "turns"))
     single = len(panel.values("run")) == 1  # its axis would count from 1 to 2
-    told = "long runs, side by side" if long else "runs, in the order they were made"
-    told = "one run, from its beginning to its end" if single else told
-    ticks = panel.values("run") if long else run_ticks(panel.values("run"))
-    title = told if panel.last else None
+    # An axis of few has room for halves, and ``d`` writes 1.5 as 2: the 2 would stand there twice.
+    few = long or len(panel.values("run")) <= _MOST_NAMED
+    ticks = panel.values("run") if few else alt.Undefined
+    title = _PLACES[figure.identity][single] if panel.last else None
     axis = alt.Axis(
         title=title, grid=False, format="d", tickMinStep=1, values=ticks, labels=not single
     )
@@ -610,24 +604,20 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Drawing:
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
     seconds = chart_of(panel).transform_filter("datum.mark == ''") if long else chart_of(panel)
     base = seconds.encode(x=x, y=y, color=colour_of(figure, legend=True))
-    whole = base.mark_line(strokeWidth=1.5, opacity=0.3)
-    counted = base.transform_filter("!datum.ramp").mark_line(strokeWidth=1.5)
-    # A line needs two seconds; a run that was over in one is a dot.
-    alone = counted.transform_filter("isValid(datum.tps)").transform_joinaggregate(
-        seconds="count()", groupby=["run"]
-    )
-    dots = alone.transform_filter("datum.seconds == 1").mark_point(filled=True, size=20, opacity=1)
-    behind, before = _cliff(panel, x, y)
-    return layered(
-        *behind,
-        whole,
-        counted,
-        dots,
-        *before,
-        title=panel.title,
-        width=width_of(figure) - 70,
-        height=height,
-    )
+    if in_turns:
+        marks = (base.mark_line(strokeWidth=2.5, strokeCap="round"),)
+    else:
+        whole = base.mark_line(strokeWidth=1.5, opacity=0.3)
+        counted = base.transform_filter("!datum.ramp").mark_line(strokeWidth=1.5)
+        # A line needs two seconds; a run that was over in one is a dot.
+        alone = counted.transform_filter("isValid(datum.tps)").transform_joinaggregate(
+            seconds="count()", groupby=["run"]
+        )
+        dot = alone.transform_filter("datum.seconds == 1")
+        behind, before = _cliff(panel, x, y)
+        dots = dot.mark_point(filled=True, size=20, opacity=1)
+        marks = (*behind, whole, counted, dots, *before)
+    return layered(*marks, title=panel.title, width=width_of(figure) - 70, height=height)
 
 
 def _cliff(panel: Panel, x: alt.X, y: alt.Y) -> tuple[tuple[Chart, ...], tuple[Chart, ...]]:
@@ -640,7 +630,7 @@ def _cliff(panel: Panel, x: alt.X, y: alt.Y) -> tuple[tuple[Chart, ...], tuple[C
         return (), ()
     cliff = chart_of(panel).transform_filter("datum.mark == 'cliff'")
     ends = {"x": alt.X("begin:Q", axis=x["axis"], scale=x["scale"]), "x2": alt.X2("end:Q")}
-    band = cliff.mark_rect(color=theme.BASELINE, opacity=0.3).encode(**ends)
+    band = cliff.mark_rect(color=theme.SHADE, opacity=0.3).encode(**ends)
     instant = cliff.mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x)
     level = chart_of(panel).transform_filter("datum.mark == 'level'")
     rule = level.mark_rule(color=theme.INK, strokeWidth=2)
@@ -656,13 +646,17 @@ _PERCENT = "format(datum.value, '~g') + ' %'"
 
 def _noise_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     ends = [*panel.values("low"), *panel.values("high"), *_MARKS]
-    axis = alt.Axis(title="minutes", values=panel.values("minutes"), format="d", grid=False)
+    axis = alt.Axis(
+        title="minutes (logarithmic)", values=panel.values("minutes"), format="d", grid=False
+    )
     scale = alt.Scale(type="log", nice=False, padding=16)
     x = alt.X("minutes:Q", axis=axis, scale=scale)
     y_scale = alt.Scale(type="log", nice=False, domain=[0.9 * min(ends), 1.1 * max(ends)])
     # The marks, and round numbers where the axis goes on beyond them.
     ticks = [*_MARKS, *(value for value in _ROUND if min(ends) <= value <= max(ends))]
-    y_axis = alt.Axis(title="half-width", labelExpr=_PERCENT, grid=False, values=ticks)
+    y_axis = alt.Axis(
+        title="half-width (logarithmic)", labelExpr=_PERCENT, grid=False, values=ticks
+    )
     y = alt.Y("half:Q", axis=y_axis, scale=y_scale)
     colour = theme.colours(figure.configurations)[-1]
     first = chart_of(panel).transform_filter("datum.pooled").transform_window(place="row_number()")
@@ -679,7 +673,7 @@ def _noise_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     return layered(
         *marks,
         pooled.mark_area(color=colour, opacity=0.16).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
-        cells.mark_line(color=theme.BASELINE, strokeWidth=1.2, opacity=0.8),
+        cells.mark_line(color=theme.SHADE, strokeWidth=1.2, opacity=0.8),
         pooled.mark_line(color=colour, strokeWidth=2.5).encode(y=y),
         pooled.mark_point(filled=True, color=colour, opacity=1, size=70).encode(y=y),
         title=panel.title,
@@ -699,5 +693,5 @@ _DRAW = {
     ChartKind.TIMELINE: (timeline, ("workload", "track", "configuration")),
     ChartKind.CAPACITY: (_two_by_two(_capacity_panel, 375, 800), ("workload",)),
     ChartKind.LATENCY_TAIL: (_two_by_two(_tail_panel, 370, 800), ("workload", "load")),
-    ChartKind.LATENCY_OVER_TIME: (_one_by_one(_moments_panel), ("workload", "load")),
+    ChartKind.LATENCY_OVER_TIME: (_one_by_one(_window_panel), ("workload", "load")),
 }

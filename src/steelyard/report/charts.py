@@ -4,7 +4,7 @@ Altair writes Vega-Lite (``chart_specs``), vl-convert draws it; both are an extr
 is the same bytes every time, and fit to stand beside others in one page.
 
 The inks are exact values on purpose: the page's style sheet finds them and swaps them in the dark.
-Colours are legible for the colour-blind and the same in all charts.
+A configuration has the same colour in all charts.
 """
 
 import re
@@ -81,34 +81,34 @@ INK = "#1f2a37"
 MUTED = "#5b6775"
 GRID = "#e3e7ec"
 
-# Baseline in neutral grey, the others after Okabe and Ito (without black and yellow); a brown
-# besides, so that all combinations of three factors differ. What verdicts have comes last.
-BASELINE = "#76828f"
-CONTENDERS = ("#0072b2", "#cc79a7", "#8a5a2b", "#56b4e9", "#e69f00", "#009e73", "#d55e00")
+# A colour means one thing on a page. Verdicts have theirs in the style sheet (faster, slower,
+# equivalent, unclear), configurations these, and parts of a time the tints below. The baseline is
+# neutral, the first four others are after Okabe and Ito; as many as combinations of three factors.
+BASELINE = "#3d4b5c"
+CONTENDERS = ("#0072b2", "#cc79a7", "#8a5a2b", "#56b4e9", "#882255", "#999933", "#005f73")
+SHADE = "#76828f"  # of what does not count, and of a margin
 
-MORE, LESS = "#d55e00", "#009e73"  # of a latency; texts say it beside
+MORE, LESS = "#d55e00", "#009e73"  # of a latency: slower and faster, as verdicts are
 
-# What a second was spent on; calm colours for what is no work of the server.
-_LINES = {
-    "tps": "#0072b2",
-    "ops/s": "#0072b2",
-    "CPU": "#009e73",
-    "data files": "#e69f00",
-    "WAL": "#d55e00",
-    "LWLock": "#cc79a7",
-    "locks": "#8a5a2b",
-    "standby": "#56b4e9",
-    "other waits": "#f0e442",
+# What a second was spent on: tints, because full colours are configurations and verdicts.
+_PARTS = {
+    "CPU": "#93cdb5",
+    "data files": "#f2c879",
+    "WAL": "#e59c78",
+    "LWLock": "#dcb2cf",
+    "locks": "#bf9f80",
+    "standby": "#a9cfe8",
+    "other waits": "#ece58a",
     "client": "#b8c1ca",
-    "server": "#009e73",
-    "generator": "#56b4e9",
-    "other processes": "#d55e00",
+    "server": "#93cdb5",
+    "generator": "#a9cfe8",
+    "other processes": "#e59c78",
     "idle": "#dfe4e9",
-    "device busy": "#e69f00",
-    "throttled": "#cc79a7",
-    "reads": "#0072b2",
-    "writes": "#d55e00",
-    "in flight": "#009e73",
+    "device busy": "#f2c879",
+    "throttled": "#dcb2cf",
+    "reads": "#a9cfe8",
+    "writes": "#e59c78",
+    "in flight": "#93cdb5",
 }
 
 
@@ -118,9 +118,9 @@ def colours(configurations: tuple[str, ...]) -> list[str]:
     return [BASELINE, *others][: len(configurations)]
 
 
-def line_colour(name: str) -> str:
-    """Return the colour of a line of a timeline."""
-    return _LINES.get(name, BASELINE)
+def part_colour(name: str) -> str:
+    """Return the colour of a part of the seconds of a timeline."""
+    return _PARTS.get(name, SHADE)
 
 
 _APART = {"labelOverlap": "parity", "labelSeparation": 4}

@@ -51,9 +51,6 @@ class Align(StrEnum):
     RIGHT = "right"
 
 
-WINDOWS: Final = "latency-windows"  # the percentiles over long runs, drawn as lines
-
-
 class ChartKind(StrEnum):
     """The charts a report may hold."""
 

@@ -85,20 +85,21 @@ def test_the_chart_has_a_row_per_effect_and_workload(kind: AttributionKind) -> N
     synergies = 3 if kind is AttributionKind.FACTORS else 0
     assert [row["pooled"] for row in rows] == ([True] * 3 + [False] * synergies) * 2
     assert all(row["low"] < row["effect"] < row["high"] for row in rows)
-    assert {row["configuration"] for row in rows} <= set(drawn.configurations)
     picture = render_chart(drawn)
     assert picture is not None
     assert "huge-pages" in picture
 
 
 def test_comparisons_and_colours_are_those_of_the_levels() -> None:
-    """No chart compares with a configuration that its rows do not name."""
+    """Configurations have their colours; effects of factors are neutral, for these are none."""
     document = build_document(factored(3))
     figures = [b for s in document.sections for b in s.blocks if isinstance(b, Figure)]
     assert [f.identity for f in figures] == ["attribution", "effects", "loads", "blocks", "strips"]
-    for each in figures:
-        place = each.columns.index("configuration")
-        assert {row[place] for row in each.rows} <= set(each.configurations)
+    colours = {each.identity: each.configurations for each in figures}
+    assert {colours[name] for name in ("attribution", "effects", "blocks")} == {
+        ("the first level",)
+    }
+    assert {colours[name] for name in ("loads", "strips")} == {factored(3).names}
 
 
 def test_one_load_needs_no_second_chart_of_effects() -> None:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -212,15 +213,8 @@ def test_few_runs_are_counted_in_whole_numbers(runs: int) -> None:
     panel = dict(zip(strips.columns, strips.rows[0], strict=True))
     counted = range(1, runs + 1)
     rates = tuple(tuple((panel | {"run": run, "at": run + 1.0}).values()) for run in counted)
-    latency = figures(latencies.tails())[ChartKind.LATENCY_OVER_TIME]
-    load = dict(zip(latency.columns, latency.rows[0], strict=True))
-    marks = tuple(tuple((load | {"at": run}).values()) for run in counted)
-    for figure in (
-        replace(strips, rows=rates),
-        replace(latency, identity="latency-slices", rows=marks),
-    ):
-        first = json.loads(specification(figure))["vconcat"][0]["layer"][0]
-        assert first["encoding"]["x"]["axis"]["values"] == list(counted)
+    first = json.loads(specification(replace(strips, rows=rates)))["vconcat"][0]["layer"][0]
+    assert first["encoding"]["x"]["axis"]["values"] == list(counted)
 
 
 def test_a_run_of_one_second_is_seen() -> None:
@@ -288,13 +282,101 @@ def test_a_timeline_has_a_panel_for_every_configuration_and_track() -> None:
         assert len(tops) == 1
 
 
-def test_few_configurations_have_no_colour_of_a_verdict() -> None:
-    """Green is faster and blue was equivalent: a line of that colour would seem to say so."""
+def test_no_configuration_has_the_colour_of_a_verdict_or_of_a_part() -> None:
+    """Green is faster, orange slower, purple equivalent: no line of a configuration says so.
+
+    So it is in the dark, too, and what seconds were spent on has tints of its own.
+    """
     style = (Path(charts.__file__).parent / "templates" / "report.css").read_text("utf-8")
     verdicts = set(re.findall(r"--(?:good|bad|even|open|warning|error)(?:-mark)?: (#\w{6})", style))
     assert len(verdicts) > 10
-    assert verdicts.isdisjoint(charts.colours(tuple("abcde")))
-    assert verdicts.isdisjoint(re.findall(r'\.chart \[fill="#0072b2"\] { fill: (#\w{6})', style))
+    own = charts.colours(tuple("abcdefgh"))
+    assert len(set(own)) == 8
+    dark = dict(re.findall(r'\.chart \[stroke="(#\w{6})"\] { stroke: (#\w{6})', style))
+    assert verdicts.isdisjoint(own)
+    assert verdicts.isdisjoint(dark.get(colour, colour) for colour in own)
+    parts = {charts.part_colour(name) for name in _PARTS}
+    assert parts.isdisjoint({*own, *verdicts})
+
+
+_PARTS = ("CPU", "data files", "WAL", "LWLock", "locks", "client", "server", "generator", "idle")
+
+
+def test_a_configuration_has_one_colour_in_all_charts() -> None:
+    """Every scale of configurations gives each the same colour; a timeline's rates have it, too."""
+    for analysis in (reasons.explained(), latencies.tails()):
+        own = dict(zip(analysis.names, charts.colours(analysis.names), strict=True))
+        for figure in figures(analysis).values():
+            spec = json.loads(specification(figure))
+            panels = spec.get("vconcat") or spec["concat"]
+            for encoding in (layer["encoding"] for panel in panels for layer in panel["layer"]):
+                scale = encoding.get("color", {}).get("scale", {})
+                drawn = dict(zip(scale.get("domain", ()), scale.get("range", ()), strict=True))
+                assert {name: drawn[name] for name in own if name in drawn}.items() <= own.items()
+    figure = figures(reasons.explained())[ChartKind.TIMELINE]
+    rates = json.loads(specification(figure))["concat"][:2]
+    assert [each["layer"][0]["encoding"]["color"]["value"] for each in rates] == charts.colours(
+        figure.configurations
+    )
+
+
+def test_the_grid_of_a_timeline_holds_where_a_track_is_missing() -> None:
+    """One configuration without waits: its place stays empty, and the next track begins a row."""
+    whole = figures(reasons.explained())[ChartKind.TIMELINE]
+    track, side = (whole.columns.index(name) for name in ("track", "configuration"))
+    first, second = dict.fromkeys(row[side] for row in whole.rows)
+    fewer = tuple(row for row in whole.rows if (row[track], row[side]) != ("sessions", first))
+    spec = json.loads(specification(replace(whole, rows=fewer)))
+    rows = {record["track"]: set() for data in spec["datasets"].values() for record in data}
+    for place, panel in enumerate(spec["concat"]):
+        for layer in panel["layer"]:
+            for record in spec["datasets"].get(layer["data"].get("name"), ()):
+                assert record["configuration"] == (first, second)[place % 2]
+                rows[record["track"]].add(place // 2)
+    assert all(len(places) == 2 for places in rows.values())  # one of each workload
+    assert (
+        sum("mark" in p["layer"][0] and "values" in p["layer"][0]["data"] for p in spec["concat"])
+        == 2
+    )
+
+
+def test_turns_stand_where_they_ran() -> None:
+    """Two configurations alternate: so do their dashes, within the place of their block."""
+    analysis = analyses.in_turns()
+    figure = figures(analysis)[ChartKind.STRIPS]
+    rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
+    assert (figure.identity, figure.title) == ("turns", "Turn by turn")
+    for block in (0, 1):
+        runs = [r for r in analysis.runs if (r.block, r.cell.workload) == (block, "writes")]
+        turns = [(t.began_s, r.configuration, t) for r in runs for t in r.turns]
+        _, names, first = zip(*sorted(turns, key=itemgetter(0)), strict=True)
+        drawn = [row for row in rows if (row["run"], row["workload"]) == (block + 1, "writes")]
+        assert tuple(row["configuration"] for row in drawn[::3]) == names
+        assert set(names[:2]) == {"default", "fitted"}  # a round of both, and the next
+        places = [row["at"] for row in drawn]
+        assert places == sorted(places)
+        assert block + 1 <= places[0] < places[-1] < block + 2
+        rate = pytest.approx(first[0].transactions / first[0].seconds, abs=0.01)
+        assert [row["tps"] for row in drawn[:3]] == [rate, rate, None]
+
+
+def test_a_dot_alone_is_no_chart() -> None:
+    """One configuration under one load has a rate in a table, and no axis for it."""
+    analysis = analyses.quick()
+    alone = replace(analysis, cells=analysis.cells[:1], runs=analysis.runs[:1])
+    assert {ChartKind.LOADS, ChartKind.STRIPS} <= set(figures(analysis))
+    assert {ChartKind.LOADS, ChartKind.STRIPS}.isdisjoint(figures(alone))
+
+
+def test_rates_are_drawn_from_zero() -> None:
+    """A difference of a few percent is as small in the picture as it is."""
+    spec = json.loads(specification(figures(analyses.quick())[ChartKind.LOADS]))
+    marks = [layer for panel in spec["vconcat"] for layer in panel["layer"]]
+    scales = [
+        layer["encoding"]["x"]["scale"] for layer in marks if "scale" in layer["encoding"]["x"]
+    ]
+    assert scales
+    assert all(scale["zero"] for scale in scales)
 
 
 def section_of(analysis: CampaignAnalysis) -> Section:

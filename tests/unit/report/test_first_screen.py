@@ -278,7 +278,7 @@ def test_hostile_names_are_text() -> None:
 def test_results_come_first() -> None:
     """The first thing after the title is a card per workload, interval before estimate."""
     page = render_html(build_document(analyses.quick()))
-    assert page.index("<h1>") < page.index('class="card good"') < page.index("<nav")
+    assert page.index("<h1>") < page.index('class="card good"') < page.index("</section>")
     assert page.count("<article") == 2
     card = page[page.index("<article") : page.index("</article>")]
     assert card.index("+2.8\N{NO-BREAK SPACE}% to +19.6") < card.index("estimate +10.9")

@@ -38,7 +38,6 @@ from steelyard.stats.histogram import Histogram, from_text, merged, values_neede
 from steelyard.stats.intervals import FloatArray
 
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
-OF_SLICES = (0.5, 0.99)
 OF_WINDOWS = (0.5, 0.95, 0.99)
 _STEPS = 12  # points to a decade of the share that is slower
 
@@ -303,11 +302,10 @@ class TailCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Percentiles of a short time: of a slice, or of a window of a long run.
+    """Percentiles of a window of a long run.
 
     Attributes:
-        at: Place of a slice among the runs of its cell, counting from 1; for a window the seconds
-            from the start of the long run to its end.
+        at: Seconds from the start of the run to the window's end.
         values: One per share asked for, seconds; None where the transactions are too few.
     """
 
@@ -325,7 +323,6 @@ class LatencyAnalysis:
         levels: Cell by cell in configuration order, all scripts together before each alone.
         changes: Contrast by contrast, cell by cell.
         tails: One per configuration and cell.
-        slices: Of each run, in run order.
         windows: Of the long runs.
     """
 
@@ -334,7 +331,6 @@ class LatencyAnalysis:
         tuple[LatencyChange, ...], Named("comparisons"), "Configurations against the baseline."
     ]
     tails: tuple[TailCurve, ...] = ()
-    slices: tuple[Moment, ...] = ()
     windows: tuple[Moment, ...] = ()
 
     def of(self, configuration: str, cell: CellKey) -> LatencyLevels | None:
@@ -375,31 +371,6 @@ def _shares(total: int) -> list[float]:
     decades = np.log10(max(total, 2))
     beyond = 10.0 ** -np.arange(0.0, decades, 1.0 / _STEPS)
     return [float(1.0 - each) for each in beyond]
-
-
-def slice_moments(seen: obs.Observations) -> Iterator[Moment]:
-    """Yield the percentiles of each run, cell by cell in run order."""
-    for cell in seen.cells:
-        runs = [run for (_, of), runs in seen.runs.items() if of == cell for run in runs]
-        for at, run in enumerate(
-            sorted(runs, key=lambda run: (run.started_at, run.place)), start=1
-        ):
-            if run.latency is not None:
-                yield Moment(
-                    configuration=run.configuration,
-                    cell=cell,
-                    at=float(at),
-                    values=_told(run.latency, OF_SLICES),
-                )
-
-
-def _told(latency: RunLatency, shares: Sequence[float]) -> tuple[tuple[float, float | None], ...]:
-    """Return percentiles of a run; None where they are too long to be told."""
-    told_to_s = latency.told_to_s
-    return tuple(
-        (share, None if value is None or (told_to_s is not None and value > told_to_s) else value)
-        for share, value in _values(histogram_of_run(latency), shares)
-    )
 
 
 def window_moments(record: CampaignRecord, configurations: Sequence[str]) -> Iterator[Moment]:
@@ -479,7 +450,6 @@ def analyse_latency(
         tails=tuple(
             tail_curve(*key, pool.whole, told_to_s=pool.told_to_s) for key, pool in pools.items()
         ),
-        slices=tuple(slice_moments(seen)),
         windows=windows,
     )
 

@@ -48,7 +48,7 @@ def latency_figures(
     analysis: results.CampaignAnalysis, found: LatencyAnalysis
 ) -> tuple[doc.Figure, ...]:
     """Return the pictures that have something to show."""
-    figures = (_tails(analysis, found), _slices(analysis, found), _windows(analysis, found))
+    figures = (_tails(analysis, found), _windows(analysis, found))
     return tuple(figure for figure in figures if figure.rows)
 
 
@@ -106,27 +106,10 @@ def _tail_values(points: Sequence[TailPoint]) -> Iterator[tuple[bool, float, flo
             yield flag, round(MS_PER_S * point.latency_s, 6), place
 
 
-def _slices(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.Figure:
-    shown = _shown([moment.cell for moment in found.slices])
-    return doc.Figure(
-        identity="latency-slices",
-        kind=doc.ChartKind.LATENCY_OVER_TIME,
-        title="Percentiles run by run",
-        caption="Median (dots) and 99th percentile (triangles) of every run, runs in the order"
-        f" they were made; a p99 of fewer than 1,000 {MANY} is not drawn. Logarithmic in"
-        " milliseconds.",
-        alt=f"p50 and p99 of each run of {doc.enumeration(analysis.names)} in run order, by"
-        " workload and load.",
-        columns=_COLUMNS,
-        rows=tuple(_moment_rows(analysis, found.slices, shown)),
-        configurations=analysis.names,
-    )
-
-
 def _windows(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.Figure:
     shown = _shown([moment.cell for moment in found.windows])
     return doc.Figure(
-        identity=doc.WINDOWS,
+        identity="latency-windows",
         kind=doc.ChartKind.LATENCY_OVER_TIME,
         title="Percentiles over the sustained runs",
         caption="Median, 95th and 99th percentile of every 10 s of each long run, over the seconds"
@@ -337,7 +320,7 @@ def _changes(analysis: results.CampaignAnalysis, changes: Sequence[LatencyChange
         ),
         doc.column("blocks", lambda cell: max(each.blocks for each in cell), doc.WHOLE, spare=True),
         title=f"Latency vs {results.compared_names(analysis)[0]} (baseline)",
-        tone=lambda cell: _tone({each.called for each in cell if each.called}),
+        tone=lambda cell: _tone(analysis, cell),
         tone_column=3,
         note=_TEXTS.changes(),
         data=_change_data,
@@ -362,12 +345,14 @@ def _called(cell: Sequence[LatencyChange]) -> str:
     return "; ".join(words) or "nothing"
 
 
-def _tone(called: set[str]) -> doc.Tone:
-    if not called:
-        return doc.Tone.OPEN
-    if len(called) > 1:
-        return doc.Tone.WARNING
-    return doc.Tone.GOOD if called == {"lower"} else doc.Tone.BAD
+def _tone(analysis: results.CampaignAnalysis, cell: Sequence[LatencyChange]) -> doc.Tone:
+    called = {each.called for each in cell if each.called}
+    if len(called) != 1:
+        return doc.Tone.WARNING if called else doc.Tone.OPEN
+    tone = doc.Tone.GOOD if called == {"lower"} else doc.Tone.BAD
+    sides = cell[0].workload, cell[0].configuration
+    own = [each for each in analysis.results if (each.workload, each.configuration) == sides]
+    return results.weighed(tone, own[0]) if own else tone
 
 
 def _change_text(each: LatencyChange) -> str:

@@ -82,7 +82,9 @@ def _table(
         doc.column("blocks", lambda script: script.blocks, doc.WHOLE, spare=True),
         title=f"{result.workload}: {doc.versus(result.configuration, result.baseline)}",
         tone=lambda script: (
-            doc.Tone.WARNING if script.is_unstable else results.TONES[script.verdict]
+            doc.Tone.WARNING
+            if script.is_unstable
+            else results.weighed(results.TONES[script.verdict], result)
         ),
         tone_column=2 if loads else 1,
         note=_TEXTS.note(
