@@ -24,12 +24,13 @@ from steelyard.answers.attribution import design_limits, design_words
 from steelyard.answers.findings import negative_controls
 from steelyard.answers.money import burst_words, cost_words
 from steelyard.answers.outlook.compute import Forecast
-from steelyard.answers.outlook.section import condition_words, forecast_json
+from steelyard.answers.outlook.section import condition_words, forecast_json, unmeasured_warm_up
 from steelyard.answers.turns import (
     block_parts,
     measured_words,
     shared_pairs,
     taken_words,
+    turn_pairs,
     turn_words,
     warm_up_words,
 )
@@ -361,15 +362,17 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
 
 
 def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
-    """Return how turns are taken; nothing where none are."""
-    if expected.mode is not Mode.ALTERNATING:
-        return []
-    pairs = [
-        ("turns", f"{turn_words(experiment.measure.turns)}; {measured_words(experiment)}"),
-        ("if slow", condition_words(expected, experiment)),
-        ("warm-up", warm_up_words(expected.warm_up_s, experiment)),
-        *shared_pairs(expected.pausing, expected.memory),
-    ]
+    """Return how turns are taken, or how servers that take none warm up."""
+    pairs = [*unmeasured_warm_up(expected)]
+    if expected.mode is Mode.ALTERNATING:
+        words = f"{turn_words(experiment.measure.turns)}; {measured_words(experiment)}"
+        known = turn_pairs(experiment, expected.turns)
+        pairs = [
+            *(known if expected.turns else [("turns", words)]),
+            ("if slow", condition_words(expected, experiment)),
+            ("warm-up", warm_up_words(expected.warm_up_s, experiment)),
+            *shared_pairs(expected.pausing, expected.memory),
+        ]
     return [f"  {name:<10} {text}" for name, text in pairs if text]
 
 

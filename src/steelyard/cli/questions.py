@@ -40,6 +40,7 @@ from steelyard.campaign.foresee.forecast import (
     aa_twin,
     default_budget_s,
     forecast,
+    known_turns,
     with_budget,
 )
 from steelyard.campaign.foresee.touched import endpoint_facts, touched
@@ -116,7 +117,8 @@ def _twin(
     experiment, assembly = given.experiment, assemble(given.experiment, doors)
     cost = switch_cost(experiment, assembly.engine) if switch is None else SwitchCost(switch)
     # Who says how to switch wants to know what switching so brings: starts, or back to back.
-    choice = choose_design(experiment, assembly.engine, assembly.room)
+    turns = known_turns(experiment, assembly.engine)
+    choice = choose_design(experiment, assembly.engine, assembly.room, turns)
     rounds = forecast(experiment, assembly).rounds
     if rounds.chosen_for is RoundsFor.CYCLE:
         # The differences call for these rounds, and the twin has none: one were another noise.

@@ -259,6 +259,38 @@ def residual_loss(
     return float(-np.expm1(rest[:window_s].mean() - settled))
 
 
+_STANDS = 0.01  # the change of ln(1/s) that counts as none, and the level of its interval
+_SHOWN = 0.9  # how often a rate that stands shows it, as often as effects that plans promise
+
+
+def starts_to_see_it_stand(second_sd: float, autocorrelation: float, seconds: int) -> int:
+    """Return how many starts of a configuration show that its rate is steady over these seconds.
+
+    A start gives the least-squares slope of ln(1/s) times the seconds. The rate stands if the
+    99 % interval of the mean over the starts lies within plus and minus 1 %.
+
+    Args:
+        second_sd: Of ln(1/s) of one second within a start.
+        autocorrelation: Of successive seconds, lag 1, between -1 and 1.
+        seconds: Of each start, at least 2.
+
+    Returns:
+        With so many, at least 4, nine of ten samples of a rate that does not change show it. What
+        all seconds of a start share does not matter.
+
+    Source:
+        Two one-sided tests: Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15.
+    """
+    places = np.arange(seconds)
+    weights = places - places.mean()
+    weights *= seconds / (weights @ weights)
+    alike = autocorrelation ** np.abs(np.subtract.outer(places, places)).astype(np.float64)
+    variance = second_sd**2 * float(weights @ alike @ weights)
+    half, missed = (float(special.ndtri(1.0 - share / 2.0)) for share in (_STANDS, 1.0 - _SHOWN))
+    # The second part: the deviation is not known, so that t bounds the interval.
+    return int(np.ceil(variance * ((half + missed) / _STANDS) ** 2 + half**2 / 2.0))
+
+
 def position_slope(contrasts: FloatArray, positions: FloatArray, *, rounds: int = 1) -> Slope:
     """Return how the contrast changes with the place in the start.
 

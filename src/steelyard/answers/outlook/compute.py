@@ -23,7 +23,7 @@ from steelyard.core.campaign import (
 )
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.findings import Estimate
-from steelyard.core.schedule import Load, Mode, Pausing, SharedMemory
+from steelyard.core.schedule import Load, Mode, Pausing, SharedMemory, WorkloadTurns
 from steelyard.stats.planning import (
     PAIR,
     BlockShape,
@@ -331,6 +331,9 @@ class Forecast:
             are expected, or the file insists on them.
         short: The first blocks, where they are shorter.
         copying_s: Of one block: data are brought back to the prepared state.
+        turns: Of each workload, if the run times no transaction any more; else empty.
+        starts_to_shorten: Of each configuration, which would show whether less warm-up than the
+            method's is enough; None if the warm-up is another one.
     """
 
     mode: Mode
@@ -354,6 +357,8 @@ class Forecast:
     otherwise: "Forecast | None" = None
     short: tuple[ShortBlocks, ...] = ()
     copying_s: float = 0.0
+    turns: tuple[WorkloadTurns, ...] = ()
+    starts_to_shorten: int | None = None
 
     @property
     def at_once(self) -> int | None:

@@ -25,6 +25,7 @@ from steelyard.answers.turns import (
     plan_json,
     shared_pairs,
     taken_words,
+    turn_pairs,
     turn_words,
     warm_up_words,
 )
@@ -450,22 +451,39 @@ def _time_and_disk(found: CampaignOutlook) -> doc.Section:
 
 
 def _turns(experiment: Experiment, expected: Forecast) -> Iterator[tuple[str, str]]:
-    """Yield how turns would be taken; nothing where none are."""
+    """Yield how turns would be taken, or how servers that take none warm up."""
     if expected.mode is not Mode.ALTERNATING:
+        yield from unmeasured_warm_up(expected)
         return
-    turns = turn_words(experiment.measure.turns)
-    yield "turns", f"{turns}; longer for a workload with long {MANY}"
-    if condition := condition_words(expected, experiment):
-        yield "if slow", condition
-    yield "measured", measured_words(experiment)
+    if expected.turns:
+        yield from turn_pairs(experiment, expected.turns)
+    else:
+        turns = turn_words(experiment.measure.turns)
+        yield "turns", f"{turns}; longer for a workload with long {MANY}"
+        if condition := condition_words(expected, experiment):
+            yield "if slow", condition
+        yield "measured", measured_words(experiment)
     yield "warm-up", warm_up_words(expected.warm_up_s, experiment)
     yield from shared_pairs(expected.pausing, expected.memory)
 
 
+def unmeasured_warm_up(expected: Forecast) -> Iterator[tuple[str, str]]:
+    """Yield the warm-up of the method and why it stays; nothing for any other one."""
+    if expected.starts_to_shorten is None:
+        return
+    starts = f"{float(f'{expected.starts_to_shorten:.2g}'):,.0f}"
+    words = (
+        f"{expected.warm_up_s:g} s under load after each start, equal for all; to show that less"
+    )
+    words += f" is enough takes about {starts} starts of each configuration, and there are about"
+    yield "warm-up", f"{words} {expected.max_blocks}; `measure: {{warm_up: 5s}}` declares less"
+
+
 def condition_words(expected: Forecast, experiment: Experiment) -> str:
-    """Return what a run in turns depends on, which it times itself; empty without turns."""
+    """Return what a run in turns depends on, which it times itself; empty if it does not."""
     other, insists = expected.otherwise, experiment.design is Design.ALTERNATING
-    if expected.mode is not Mode.ALTERNATING or (other is None and not insists):
+    is_open = expected.mode is Mode.ALTERNATING and not expected.turns
+    if not is_open or (other is None and not insists):
         return ""
     words = f"over {LONGEST_LATENCY_S * MS_PER_S:g} ms a transaction under the largest load, which"
     words += " the run times first: "

@@ -1,13 +1,15 @@
-"""Noise profiles in the cache: what A/A campaigns measured, for the plans of later campaigns.
+"""What campaigns measured, in the cache, for the plans of later ones: noise, and latencies.
 
-One file per campaign in ``noise/``. A file that is damaged, or of another place or work, is no
-obstacle: a plan then goes by an older one, or by the assumed noise.
+One file per A/A campaign in ``noise/``, and one per timed workload in ``noise/timed/``. A file that
+is damaged, or of another place or work, is no obstacle: a plan then goes by an older one, or by the
+assumed noise, and a run times its transactions itself.
 """
 
 import math
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from pydantic import TypeAdapter
 
@@ -21,6 +23,7 @@ from steelyard.gateways.doors import system_doors
 from steelyard.gateways.files import cache_directory, make_directory, read_text, write_text
 from steelyard.gateways.host import Host
 from steelyard.places.local.machine import capacity, machine_facts
+from steelyard.systems.protocol import Engine
 
 FORMAT = 2
 
@@ -102,6 +105,62 @@ def _profile(
         measured_at=analysis.started_at,
         place=place,
     )
+
+
+_FRESH_S: Final = 86_400.0  # a guess: after a day data, neighbours or the machine are others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedWorkload:
+    """A mean latency under the largest load, in seconds, and when it was timed."""
+
+    mean_s: float
+    timed_at: float
+
+
+def timed_latency_s(
+    experiment: Experiment, engine: Engine, workload: Workload, configuration: str, now: float
+) -> float | None:
+    """Return a workload's mean latency as a campaign timed it here in the last day, in seconds."""
+    try:
+        text = read_text(_timed_path(experiment, engine, workload, configuration)) or ""
+        found = TypeAdapter(TimedWorkload).validate_json(text)
+    except ValueError:
+        return None
+    is_sound = _is_size(found.mean_s) and 0.0 <= now - found.timed_at <= _FRESH_S
+    return found.mean_s if is_sound else None
+
+
+def keep_latency(
+    experiment: Experiment,
+    engine: Engine,
+    workload: Workload,
+    configuration: str,
+    timed: TimedWorkload,
+) -> None:
+    """Store a mean latency that was timed under ``experiment.largest_load``.
+
+    Raises:
+        PreflightError: The cache cannot be written.
+    """
+    path = _timed_path(experiment, engine, workload, configuration)
+    make_directory(path.parent)
+    write_text(path, TypeAdapter(TimedWorkload).dump_json(timed).decode() + "\n")
+
+
+def _timed_path(
+    experiment: Experiment, engine: Engine, workload: Workload, configuration: str
+) -> Path:
+    """Return the file of a workload under a configuration and the load that is timed."""
+    timed = experiment.configuration(configuration)
+    key = (
+        place_of(experiment, system_doors().host),
+        engine.program(configuration).version,
+        replace(timed, name=""),
+        *(experiment.largest_load, experiment.protocol),
+        content_of(timed.runs(workload)),
+    )
+    return _home() / "timed" / f"{stored_key(key)}.json"
 
 
 def place_of(experiment: Experiment, host: Host) -> str:

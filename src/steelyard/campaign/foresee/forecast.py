@@ -13,6 +13,7 @@ from typing import Final
 from steelyard.answers.observations import result_contrasts
 from steelyard.answers.outlook.compute import Forecast
 from steelyard.campaign.design import schedule as durations
+from steelyard.campaign.design.noise_profiles import timed_latency_s
 from steelyard.campaign.design.schedule import (
     StartFrame,
     asked_cycle_s,
@@ -25,7 +26,14 @@ from steelyard.campaign.file.files import LoadedExperiment
 from steelyard.campaign.run import beside_blocks as sustained
 from steelyard.campaign.run.beside_blocks import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
-from steelyard.core.campaign import ASSUMED_NOISE, NoiseProfile, Rounds, RoundsFor
+from steelyard.campaign.run.in_order import is_possible
+from steelyard.core.campaign import (
+    ASSUMED_NOISE,
+    FEW_EXECUTIONS,
+    NoiseProfile,
+    Rounds,
+    RoundsFor,
+)
 from steelyard.core.experiment import (
     PREWARM_BYTES,
     Configuration,
@@ -38,7 +46,7 @@ from steelyard.core.experiment import (
     TwinOf,
 )
 from steelyard.core.money import UNLIMITED, format_money
-from steelyard.core.schedule import Mode
+from steelyard.core.schedule import Mode, WorkloadTurns
 from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget
 from steelyard.core.wording import (
     GIB,
@@ -51,7 +59,9 @@ from steelyard.core.wording import (
     in_unit,
     whole_minutes,
 )
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.files import free_bytes
+from steelyard.stats.drift import starts_to_see_it_stand
 from steelyard.systems.protocol import Engine, content_of
 from steelyard.systems.redis.datasets import aof_bytes
 from steelyard.targets.assembly import Assembly
@@ -75,7 +85,8 @@ def forecast(
     """
     engine = assembly.engine
     switch = switch_cost(experiment, engine)
-    choice = choose_design(experiment, engine, assembly.room)
+    turns = known_turns(experiment, engine)
+    choice = choose_design(experiment, engine, assembly.room, turns)
     mode = mode_for(switch, single_pass=experiment.is_single_pass, alternates=choice.alternates)
     reset = reset_for(experiment, mode, writes=engine.writes())
     warm_up_s = expected_warm_up_s(experiment, measured, alternates=choice.alternates)
@@ -103,7 +114,7 @@ def forecast(
     rounds = choose_rounds(experiment, engine, frame, noise=measured or ASSUMED_NOISE)
     at_once = None if choice.memory is None else choice.memory.at_once
     block = durations.block_s(experiment, frame, rounds=rounds.number, at_once=at_once)
-    short = durations.short_blocks(experiment, frame, rounds=rounds, at_once=at_once)
+    short = durations.short_blocks(experiment, frame, rounds=rounds, at_once=at_once, turns=turns)
     max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block, short)
     sustained_s = sustained.forecast_s(
         experiment, warm_up_s=warm_up_s, switch_s=times.restore_s + times.start_s
@@ -129,20 +140,53 @@ def forecast(
         sustained_s=sustained_s,
         sustained_most_s=sustained_s + sustained.most_further_s(experiment),
         rounds=rounds,
+        starts_to_shorten=_starts_to_shorten(experiment, mode, measured or ASSUMED_NOISE),
         capacity_s=finding_s,
         design_reason=choice.reason,
         pausing=assembly.room.pausing if choice.alternates else None,
         memory=choice.memory,
         reading=tuple(each.name for each in experiment.workloads if engine.only_reads(each)),
+        turns=turns,
     )
+
+
+def known_turns(experiment: Experiment, engine: Engine) -> tuple[WorkloadTurns, ...]:
+    """Return the turns that the run will take, if it will time no transaction itself.
+
+    Empty if a latency is not known yet, or a run holds so few executions that they go in an
+    order, which takes a try.
+    """
+    load, found = experiment.largest_load, []
+    now = system_doors().clock.now()
+    for workload in experiment.workloads:
+        takes_order = is_possible(experiment, engine, workload)
+        timed = experiment.configurations[0 if takes_order else -1 :]  # as the run does
+        latencies_s = [
+            timed_latency_s(experiment, engine, workload, each.name, now) for each in timed
+        ]
+        known_s = [each for each in latencies_s if each is not None]
+        if len(known_s) < len(latencies_s):
+            return ()
+        mean_s = max(known_s)
+        executions = load.clients * experiment.run_time_s(workload.name) / mean_s
+        if takes_order and executions < FEW_EXECUTIONS:
+            return ()
+        times = experiment.measure.turns.for_latency(mean_s)
+        found.append(WorkloadTurns(workload=workload.name, times=times))
+    return tuple(found)
 
 
 def forecast_either(
     experiment: Experiment, assembly: Assembly, *, measured: NoiseProfile | None = None
 ) -> Forecast:
-    """Return a forecast with what becomes of it where transactions are too long for turns."""
+    """Return a forecast with what becomes of it where transactions are too long for turns.
+
+    That is left out if a campaign has timed them in the last day, because the run goes by that.
+    """
     expected = forecast(experiment, assembly, measured=measured)
     if expected.mode is not Mode.ALTERNATING or experiment.design is Design.ALTERNATING:
+        return expected
+    if expected.turns:
         return expected
     one_by_one = replace(experiment, design=Design.ONE_BY_ONE)
     return replace(expected, otherwise=forecast(one_by_one, assembly, measured=measured))
@@ -280,6 +324,21 @@ def expected_warm_up_s(
         before_s = measured.warm_up_s if measured is not None else None
         return max(before_s or 0.0, measure.calibration.at_least_s)
     return durations.DEFAULT_WARM_UP_S
+
+
+def _starts_to_shorten(experiment: Experiment, mode: Mode, noise: NoiseProfile) -> int | None:
+    """Return how many starts would show that half of the method's warm-up is enough.
+
+    None if servers warm up otherwise: in turns, once, or as the file says.
+    """
+    measure = experiment.measure
+    if mode is not Mode.STARTS or measure.warm_up_s is not None or measure.calibration is not None:
+        return None
+    parts = [noise.of(workload.name) for workload in experiment.workloads]
+    rest_s = max(2, round(durations.DEFAULT_WARM_UP_S / 2.0 / len(parts)))
+    return max(
+        starts_to_see_it_stand(part.second_sd, part.autocorrelation, rest_s) for part in parts
+    )
 
 
 def _starting_s(experiment: Experiment) -> float:

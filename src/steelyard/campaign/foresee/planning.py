@@ -22,7 +22,7 @@ from steelyard.answers.outlook.compute import Forecast
 from steelyard.campaign.design.noise_profiles import content_of, profile_for
 from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, run_s
 from steelyard.campaign.evidence.run_rules import SATURATED_SHARE
-from steelyard.campaign.foresee.forecast import forecast, forecast_either
+from steelyard.campaign.foresee.forecast import forecast, forecast_either, known_turns
 from steelyard.core.campaign import CampaignRecord, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Design, Experiment, Workload
 from steelyard.core.findings import Estimate
@@ -31,7 +31,7 @@ from steelyard.core.schedule import Load, Mode, sub_block_sizes
 from steelyard.core.wording import InputError
 from steelyard.stats import planning
 from steelyard.targets.assembly import Assembly
-from steelyard.targets.differences import choose_design
+from steelyard.targets.differences import DesignChoice, choose_design
 
 PLANNED_SHARE: Final = 0.8  # of a CPU; a guess: clear of where a run becomes invalid
 
@@ -58,7 +58,7 @@ def _candidates(
     if (
         experiment.design is Design.ONE_BY_ONE
         and noise.origin is NoiseOrigin.MEASURED
-        and choose_design(turned, assembly.engine, assembly.room).alternates
+        and _choice(turned, assembly).alternates
     ):
         yield _Candidate(change="`design: auto`, in turns", experiment=turned)
     loads = experiment.closed_loads
@@ -70,6 +70,11 @@ def _candidates(
         change = f"{count} campaigns of one workload each"
         single = replace(experiment, workloads=(noisiest,))
         yield _Candidate(change=change, experiment=single, campaigns=count)
+
+
+def _choice(experiment: Experiment, assembly: Assembly) -> DesignChoice:
+    turns = known_turns(experiment, assembly.engine)
+    return choose_design(experiment, assembly.engine, assembly.room, turns)
 
 
 def _design(
@@ -112,8 +117,7 @@ def plan_campaign(
     Raises:
         InputError: The file asks for a switch that is too cheap, or a trial is of other work.
     """
-    choice = choose_design(experiment, assembly.engine, assembly.room)
-    noise = profile_for(experiment, in_turns=choice.alternates)
+    noise = profile_for(experiment, in_turns=_choice(experiment, assembly).alternates)
     expected = forecast_either(experiment, assembly, measured=noise)
     compared = experiment.compares_throughput and not experiment.is_single_pass
     asked = tuple(sorted({*(effects or compute.EFFECTS), experiment.stop.detect}))

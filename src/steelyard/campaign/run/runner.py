@@ -17,7 +17,12 @@ from steelyard.answers.contract import contract, contract_in_brief, require_matc
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design import schedule as durations
-from steelyard.campaign.design.noise_profiles import profile_for
+from steelyard.campaign.design.noise_profiles import (
+    TimedWorkload,
+    keep_latency,
+    profile_for,
+    timed_latency_s,
+)
 from steelyard.campaign.design.schedule import (
     StartFrame,
     blocks_planned,
@@ -437,10 +442,11 @@ class Campaign:
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
 
     def _time(self, workload: Workload, configuration: str, choice: DesignChoice) -> None:
-        """Try how long the transactions of a workload take in the configuration in force.
+        """Find how long the transactions of a workload take in the configuration in force.
 
-        The try is under the load with the most clients, whose transactions take longest. Scripts
-        may take many times longer in one configuration, so those are tried in each.
+        By the latency that its plan went by, else by a short try under the load with the most
+        clients, whose transactions take longest. Scripts may take many times longer in one
+        configuration, so those are tried in each.
 
         Raises:
             MeasurementError: The generator failed.
@@ -449,11 +455,13 @@ class Campaign:
         is_last = configuration == self.experiment.configurations[-1].name
         if not takes_order and not (choice.alternates and is_last):
             return
-        self.progress.stage("trying how long a transaction takes")
         load = self.experiment.largest_load
         cell = CellKey(workload=workload.name, load=load)
         planned = PlannedRun(configuration=configuration, cell=cell)
-        mean_s = max(self._latency_s(planned), self._mean_s.get(workload.name, 0.0))
+        now = self.clock.now()
+        known_s = timed_latency_s(self.experiment, self.engine, workload, configuration, now)
+        mean_s = self._latency_s(planned) if known_s is None else known_s
+        mean_s = max(mean_s, self._mean_s.get(workload.name, 0.0))
         self._mean_s[workload.name] = mean_s
         executions = load.clients * self.experiment.run_time_s(workload.name) / mean_s
         if not takes_order or executions >= FEW_EXECUTIONS:
@@ -485,11 +493,12 @@ class Campaign:
         return tuple(turns), in_order
 
     def _latency_s(self, planned: PlannedRun) -> float:
-        """Return the mean latency of a workload.
+        """Return the mean latency of a workload, and keep it for plans and runs to come.
 
         Raises:
             MeasurementError: The generator failed.
         """
+        self.progress.stage("trying how long a transaction takes")
         # Who prints nothing tells nothing of its start, either: its ramp is what the file says.
         starts_s = (
             self.experiment.measure.discard_start_s if self.engine.load.counts_by_log() else 0.0
@@ -501,6 +510,9 @@ class Campaign:
         mean_s = taken.measurement.latency_mean_s
         if mean_s is None:  # Little's law: each client waits for one at a time
             mean_s = planned.cell.load.clients / max(taken.measurement.tps, 1.0)
+        timed = TimedWorkload(mean_s=mean_s, timed_at=self.clock.now())
+        workload = self.experiment.workload(planned.cell.workload)
+        keep_latency(self.experiment, self.engine, workload, planned.configuration, timed)
         return mean_s
 
     def _order(self, planned: PlannedRun, executions: float, *, shares: bool) -> ScriptsInOrder:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import IN_TURNS, Stage, an_experiment, four_configurations, room_for
+from fakes.clock import FakeClock
 from fakes.servers import World
 from fakes.standing import FakeStandstill
 from steelyard.answers.observations import observe
@@ -78,6 +79,20 @@ def test_a_server_that_cannot_stand_still_after_its_start_voids_the_try(
     first, second = read_campaign(stage.path).blocks[:2]
     assert (first.index, first.complete, first.reason) == (0, False, "its group is gone")
     assert (second.index, second.complete) == (0, True)
+
+
+def test_a_transaction_is_timed_once_a_day(tmp_path: Path) -> None:
+    """The next campaign of the same work goes by it, with the same turns; two days later anew."""
+    heard, turns = [], []
+    for name, wait_s in (("first", 0.0), ("second", 600.0), ("third", 200_000.0)):
+        stage = Stage.new(an_experiment(), tmp_path / name, FakeClock(1_795_000_000.0 + wait_s))
+        stage.room = IN_TURNS
+        plan = stage.run().plan
+        assert plan is not None
+        turns.append(plan.turns)
+        heard.append(stage.listener.heard.count("trying how long a transaction takes"))
+    assert heard == [1, 0, 1]
+    assert turns[0] == turns[1] == turns[2] != ()
 
 
 def test_a_workload_takes_turns_for_as_long_as_it_asks(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from steelyard.cli.progress import dry_run_json, forecast_text
 from steelyard.core import experiment as experiments
 from steelyard.core.schedule import Mode
 from steelyard.core.wording import GIB, ExitCode, PreflightError
+from steelyard.stats.drift import starts_to_see_it_stand
 from steelyard.targets.assembly import Assembly
 
 
@@ -45,6 +46,20 @@ def test_the_expected_warm_up_is_the_declared_one_or_the_least(
 ) -> None:
     """What will be measured is at least its floor."""
     assert expected_warm_up_s(an_experiment(measure=measure)) == warm_up_s
+
+
+def test_the_plan_says_why_a_start_warms_up_for_twenty_seconds(tmp_path: Path) -> None:
+    """How many starts would allow less, and how many there are; not where the file has its own."""
+    one_by_one = an_experiment(measure=experiments.Measure())
+    one_by_one = replace(one_by_one, design=experiments.Design.ONE_BY_ONE)
+    expected = _forecast(one_by_one, tmp_path)
+    assert expected.mode is Mode.STARTS
+    assert expected.starts_to_shorten == starts_to_see_it_stand(0.05, 0.5, 10)
+    text = forecast_text(one_by_one, expected)
+    assert "20 s under load after each start, equal for all; to show that less is enough" in text
+    assert f"1,000 starts of each configuration, and there are about {expected.max_blocks};" in text
+    declared = replace(one_by_one, measure=experiments.Measure(warm_up_s=3.0))
+    assert "warm-up" not in forecast_text(declared, _forecast(declared, tmp_path / "declared"))
 
 
 def a_frame(

@@ -14,14 +14,16 @@ from steelyard.answers.outlook.compute import CampaignOutlook, Forecast
 from steelyard.answers.outlook.section import ASSUMED, ASSUMED_TURNS, outlook_document, outlook_json
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.method import design_pairs
+from steelyard.campaign.design.noise_profiles import TimedWorkload, keep_latency
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import forecast, forecast_either
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.progress import PlainProgress, dry_run_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, Script, Stop, Workload
-from steelyard.core.schedule import LONGEST_LATENCY_S, Mode, TurnTimes, WorkloadTurns
+from steelyard.core.schedule import LONGEST_LATENCY_S, Load, Mode, TurnTimes, WorkloadTurns
 from steelyard.core.target import EndpointTarget
+from steelyard.gateways.doors import system_doors
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
@@ -147,6 +149,34 @@ def test_the_limit_that_is_said_is_the_one_that_the_run_keeps(
     )
     limit_s = pytest.approx(LONGEST_LATENCY_S, rel=0.02)
     assert latency_s == limit_s
+
+
+def test_a_latency_that_was_timed_today_leaves_a_plan_no_condition(tmp_path: Path) -> None:
+    """Turns are as long as the run will take them; after a day it is timed anew."""
+    experiment = alternating()
+    assembly = assembled(experiment, tmp_path)
+    now = system_doors().clock.now()
+
+    def foresee(mean_s: float, ago_s: float = 60.0) -> Forecast:
+        timed = TimedWorkload(mean_s=mean_s, timed_at=now - ago_s)
+        workload = experiment.workloads[0]
+        for each in experiment.configurations:
+            keep_latency(experiment, assembly.engine, workload, each.name, timed)
+        return forecast_either(experiment, assembly)
+
+    expected = foresee(0.005)
+    assert (expected.mode, expected.otherwise) == (Mode.ALTERNATING, None)
+    text = forecast_text(experiment, expected)
+    assert "0.5 s, of which the first 0.1 s" in text
+    assert "if slow" not in text
+    assert "0.5 s, of which" in text_of(plan_campaign(experiment, assembly))
+    slow = foresee(0.3)
+    assert slow.mode is Mode.STARTS
+    assert "a turn of reads would have to last 6 s" in slow.design_reason
+    assert foresee(0.3, ago_s=90_000.0).otherwise is not None
+    other = replace(experiment, loads=(Load(clients=64, threads=1),))
+    foresee(0.3)
+    assert forecast_either(other, assembly).otherwise is not None
 
 
 def test_plans_and_forecasts_tell_sub_blocks(tmp_path: Path) -> None:
