@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122543,
-    "lines of tests": 111030,
+    "lines of src": 122735,
+    "lines of tests": 111141,
     "files": 337,
     "longest file": 877,
-    "import edges": 2486,
+    "import edges": 2491,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }
