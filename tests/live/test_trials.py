@@ -117,7 +117,7 @@ _SESSIONS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("load", [("--script", "q.sql", "--clients", "1"), ("--scale", "1")])
+@pytest.mark.parametrize("load", [("--script", "q.sql"), ("--scale", "1", "-c", "2")])
 def test_kill_9_while_values_are_compared_leaves_nothing(
     steelyard: Steelyard, shop: Server, load: tuple[str, ...]
 ) -> None:
