@@ -25,7 +25,7 @@ _HERE = "this machine"
 @click.command(
     "inspect",
     cls=LongCommand,
-    usual="on dsn redis cluster pod facts save all fail-on output",
+    usual="on dsn redis cluster pod from save facts all fail-on output",
 )
 @click.option("--on", metavar="ssh://HOST", help="Check this machine, over your own ssh.")
 @click.option("--dsn", metavar="URI", help="Ask this PostgreSQL server, too; no password in it.")
@@ -46,7 +46,9 @@ _HERE = "this machine"
 )
 @click.option("--server-cpus", type=click.IntRange(1), help="CPUs of that machine, likewise.")
 @cluster_options
-@click.option("--facts", type=PATH, help="Check the facts in this file instead of a machine.")
+@click.option(
+    "--from", "file", type=PATH, help="Check the facts in this file instead of a machine."
+)
 @click.option(
     "--host-facts", type=PATH, help="Take hypervisor and domains from this file, saved there."
 )
@@ -64,7 +66,8 @@ _HERE = "this machine"
 @click.option(
     "--instance-metadata", is_flag=True, help="Ask the cloud's metadata service for the type."
 )
-@click.option("--all", "every", is_flag=True, help="List every rule that could not be checked.")
+@click.option("--facts", is_flag=True, help="Show the facts of all layers, too.")
+@click.option("--all", "every", is_flag=True, help="List every rule that passed or was skipped.")
 @click.option(
     "--fail-on",
     type=click.Choice(("error", "warning", "never")),
@@ -75,13 +78,12 @@ _HERE = "this machine"
 @output_option()
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> int:
-    """Check every layer of the stack: facts, and what is wrong with them.
+    """Check every layer of the stack, and show its problems.
 
     Looks at this machine, or at another one with --on; with --dsn at a PostgreSQL server, too, with
     --redis at Redis servers; with --cluster or --pod at a database in Kubernetes and its node; with
-    --facts at what was saved elsewhere. Changes nothing. A rule whose facts are missing could not
-    be checked, and counts as neither passed nor failed. Exit code 10 when a rule of severity error
-    is violated.
+    --from at what was saved elsewhere. Changes nothing. A rule whose facts are missing is skipped:
+    it counts as neither passed nor failed. Exit code 10 when a rule of severity error is violated.
     """
     from steelyard.answers.stack.inspection import inspection_document, inspection_json
     from steelyard.cli.campaigns import print_answer
@@ -94,10 +96,11 @@ def command(context: click.Context, /, **_: object) -> int:
     inspection = _inspected(_asked(params), params)
     if params["save"] is not None:
         write_facts(params["save"], inspection.facts)
-    facts = inspection.facts
+    facts, form = inspection.facts, params["form"]
+    shown = params["facts"] or form != "text"
     print_answer(
-        params["form"],
-        lambda: inspection_document(inspection, every=params["every"]),
+        form,
+        lambda: inspection_document(inspection, facts=shown, every=params["every"]),
         lambda: {"format": 1, "facts": plain(facts), **inspection_json(inspection)},
     )
     counted = {"error": ("error",), "warning": ("error", "warning"), "never": ()}
@@ -119,7 +122,7 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
         "server_cpus",
     )
     looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
-    file = params["facts"]
+    file = params["file"]
     require_one_source(file, {**looking, **looking_inside(params)})
     inside = asked_cluster(params, elsewhere={**looking, "--dsn": None})
     if inside is not None:
@@ -149,7 +152,7 @@ def _inspected(asked: "Asked | AskedCluster", params: dict[str, Any]) -> "Inspec
     from steelyard.tuning.facts.file import read_facts
     from steelyard.tuning.rules.catalogue import judge
 
-    file, host_file, xml_file = (params[name] for name in ("facts", "host_facts", "domain_xml"))
+    file, host_file, xml_file = (params[name] for name in ("file", "host_facts", "domain_xml"))
     facts = collected(asked) if file is None else read_facts(file)
     place = str(file) if file is not None else _place(asked, facts)
     if host_file is not None:
@@ -267,7 +270,7 @@ def require_one_source(file: Path | None, looking: Mapping[str, object]) -> dict
     given = {option: value for option, value in looking.items() if value}
     if file is not None and given:
         raise InputError(
-            f"--facts looks at nothing, and {next(iter(given))} does",
+            f"--from looks at nothing, and {next(iter(given))} does",
             hint="Save the facts there with `steelyard inspect --save`, then give the file alone.",
         )
     return given

@@ -125,7 +125,7 @@ _SECTIONS = {
         "serve": "Show campaigns in a browser: live, down to single seconds.",
     },
     "Tune the stack": {
-        "inspect": "Check every layer of the stack: facts, and what is wrong with them.",
+        "inspect": "Check every layer of the stack, and show its problems.",
         "stack": "Plan, apply, verify and revert the tuning of all layers.",
     },
     "Kubernetes and AWS": {
@@ -151,6 +151,7 @@ _RENAMED_OPTIONS = {
     "--cpus": "--server-cpus",
     "--decide": "--margin",
     "--directory": "--data-directory",
+    "--facts": "--from",
     "--fail-if": "--gate",
     "--format": "--output",
     "--memory": "--server-memory",

@@ -88,7 +88,7 @@ def test_it_writes_a_plan_that_programs_read(shell: Shell, tmp_path: Path) -> No
     """With --dir plan.json and the files are there; --json prints the same plan."""
     facts, place = tmp_path / "facts.yaml", tmp_path / "plan"
     write_facts(facts, bare(machine(nodes=2)))
-    code, out, _ = shell.run(*ASKED, "--facts", str(facts), "--dir", str(place), "--json")
+    code, out, _ = shell.run(*ASKED, "--from", str(facts), "--dir", str(place), "--json")
     assert code == 0
     assert (place / "plan.json").read_text("utf-8") == out
     plan = json.loads(out)
@@ -177,9 +177,9 @@ def test_a_version_is_that_of_the_programs(shell: Shell) -> None:
 def test_no_option_that_looks_is_ignored(shell: Shell) -> None:
     """A file of facts looks at nothing, and RDS shows no machine: both are said, as by inspect."""
     for option in ("--on=ssh://there", "--dsn=postgresql://there/x", "--data-directory=/srv"):
-        code, _, err = shell.run(*ASKED, "--facts", str(RECOMMENDED), option)
+        code, _, err = shell.run(*ASKED, "--from", str(RECOMMENDED), option)
         assert code == ExitCode.BAD_INPUT
-        assert f"--facts looks at nothing, and {option.partition('=')[0]} does" in err
+        assert f"--from looks at nothing, and {option.partition('=')[0]} does" in err
     for words in (("--on", "ssh://there"), ("--host-facts", str(RECOMMENDED))):
         code, _, err = shell.run(*ASKED, "--for", "rds", *words)
         assert code == ExitCode.BAD_INPUT
@@ -204,7 +204,7 @@ def test_a_new_machine_gets_its_disks_and_its_bridge(shell: Shell) -> None:
     assert not any("add them" in each for each in plan["design"]["assumptions"])
     plan = json.loads(shell.run(*ASKED, *kvm, "--disk", "/dev/vg0/root")[1])
     assert any("no --bridge was given" in each for each in plan["design"]["assumptions"])
-    code, _, err = shell.run(*ASKED, "--facts", str(RECOMMENDED), "--disk", "/dev/vg0/root")
+    code, _, err = shell.run(*ASKED, "--from", str(RECOMMENDED), "--disk", "/dev/vg0/root")
     assert code == ExitCode.BAD_INPUT
     assert "--disk is of a virtual machine" in err
 

@@ -58,7 +58,8 @@ def test_a_plan_is_applied_verified_and_reverted(shell: Shell, place: Path) -> N
     assert not (place / "made").exists()
     code, out, _ = shell.run("stack", "verify", "p")
     assert code == 10
-    assert "[NOT IN EFFECT]" in out
+    assert out.startswith("[NOT IN EFFECT]")
+    assert out.endswith("2 settings of the plan: 2 not in effect, 0 not visible, 0 ok.\n")
     assert shell.run("stack", "revert", "p")[:2] == (0, "Nothing is applied from p.\n")
 
 

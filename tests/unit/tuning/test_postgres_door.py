@@ -188,7 +188,7 @@ def test_values_are_told_as_the_server_shows_them() -> None:
     door = _door(_kernel())
     door = replace(door, sql=_InPages())
     asked = knob(KnobKind.POSTGRES, "shared_buffers", "256MB")
-    fact = "shared_buffers was asked to be '256MB' and is '128MB'."
+    fact = "shared_buffers is '128MB'; the plan sets '256MB'."
     assert door.verify(asked).facts == (fact,)
     assert door.verify(replace(asked, value="128MB")).facts == ("shared_buffers is '128MB'.",)
     assert door.seen(asked).value == "128MB"

@@ -1,14 +1,15 @@
-"""What a stack is and what is wrong with it: facts by layer, and what the rules say of them.
+"""The problems of a stack, then what passed and was skipped, then its facts by layer.
 
 A fact is shown with its value, its visibility and its source.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
 from steelyard.core.findings import Severity, State
-from steelyard.core.linux import NumaNode, PagePool, cpu_list
+from steelyard.core.linux import NumaNode, PagePool, PoolUser, cpu_list
 from steelyard.core.stack import JudgedRule, Origin, StackFacts, Visibility
 from steelyard.core.wording import format_bytes, format_latencies, format_share
 from steelyard.report import document as doc
@@ -77,7 +78,8 @@ def _fields(facts: StackFacts, layer: str, value: Any, prefix: str = "") -> Iter
                     name = f"{prefix}{field.name} {part.name}"
                     yield _row(facts, f"{path}.{part.name}", name, inner)
         elif isinstance(each, tuple) and each and is_dataclass(each[0]):
-            for one in each:
+            # Dozens of processes may hold pages of a pool.
+            for one in (each,) if isinstance(each[0], PoolUser) else each:
                 yield _row(facts, path, f"{prefix}{field.name}", one)
         elif each is not None or path in facts.origins:  # else nobody said anything of it
             yield _row(facts, path, f"{prefix}{field.name}", each)
@@ -210,7 +212,8 @@ _SPECIAL: Final[Mapping[str, Callable[[Any], str]]] = {
 
 _RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _WORD = {Severity.ERROR: "[ERROR]", Severity.WARNING: "[WARN]", Severity.INFO: "[INFO]"}
-_MOST_NAMED = 8  # facts that are missing, in the short form
+_MOST_NAMED = 3  # reasons for skipping, in the short form
+_NOTHING: Final = "nothing of it is here"  # it judges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,120 +238,99 @@ class Inspection:
         return tuple(rule.severity for rule in violated for _ in rule.messages)
 
 
-def inspection_document(inspection: Inspection, *, every: bool = False) -> doc.Document:
+def inspection_document(
+    inspection: Inspection, *, facts: bool = True, every: bool = False
+) -> doc.Document:
     """Return the inspection as a document.
 
     Args:
         inspection: What was found.
-        every: Tell of each rule that is not applicable what is missing.
+        facts: With the facts of all layers.
+        every: With each rule that passed, and what each that was skipped lacks.
     """
-    sections = (
-        doc.Section(
-            anchor="facts",
-            title="What this stack is",
-            blocks=fact_tables(inspection.facts),
-        ),
-        _held(inspection),
-        _missing(inspection, every=every),
-        _violated(inspection),
-    )
+    told = fact_tables(inspection.facts) if facts else ()
+    parts = {
+        "Problems": _problems(inspection),
+        "Checks": (doc.Paragraph(text=_counts(inspection, every=every)),),
+        "Passed": tuple(_passed(inspection)) if every else (),
+        "Skipped": tuple(_skipped(inspection)) if every else (),
+        "Facts": told,
+    }
     return doc.Document(
         title=f"The stack seen from {inspection.place}",
         subtitle=_summary(inspection),
-        sections=tuple(section for section in sections if section is not None),
+        sections=tuple(
+            doc.Section(anchor=title.lower(), title=title, blocks=blocks)
+            for title, blocks in parts.items()
+            if blocks
+        ),
     )
 
 
 def _summary(inspection: Inspection) -> str:
     found = inspection.severities()
-    held = len(inspection.in_state(State.HOLDS))
-    missing = len(inspection.in_state(State.NOT_APPLICABLE))
     return (
         f"{doc.count(found.count(Severity.ERROR), 'error')}, "
         f"{doc.count(found.count(Severity.WARNING), 'warning')}, "
-        f"{found.count(Severity.INFO)} for information; "
-        f"{doc.count(held, 'rule')} of {len(inspection.judged)} hold, {missing} not applicable"
+        f"{found.count(Severity.INFO)} for information"
     )
 
 
-def _held(inspection: Inspection) -> doc.Section | None:
-    held = inspection.in_state(State.HOLDS)
-    items = tuple(
-        doc.FindingItem(
-            severity=f"[OK] {rule.code}",
-            tone=doc.Tone.GOOD,
-            subject="",
-            message=rule.title,
-            remedy="",
-            source=rule.source,
-            code=rule.code,
-        )
-        for rule in held
-    )
-    if not items:
-        return None
-    return doc.Section(
-        anchor="holds", title="What is right", blocks=(doc.FindingList(items=items),)
-    )
-
-
-def _violated(inspection: Inspection) -> doc.Section:
+def _problems(inspection: Inspection) -> tuple[doc.Block, ...]:
     rules = sorted(inspection.in_state(State.VIOLATED), key=lambda rule: _RANK[rule.severity])
-    items = tuple(map(_rule_item, rules))
-    block: doc.Block = doc.Paragraph(text="No rule is violated.", tone=doc.Tone.GOOD)
-    if not inspection.in_state(State.HOLDS):
-        block = doc.Paragraph(text="Nothing was judged: the facts that rules need are missing.")
-    if items:
-        block = doc.FindingList(items=items)
-    return doc.Section(anchor="findings", title="What is wrong", blocks=(block,))
+    if rules:
+        return (doc.FindingList(items=tuple(map(_problem, rules))),)
+    if inspection.in_state(State.HOLDS):
+        return (doc.Paragraph(text="No problem was found.", tone=doc.Tone.GOOD),)
+    return (doc.Paragraph(text="Nothing was judged: the facts that rules need are missing."),)
 
 
-def _rule_item(rule: JudgedRule) -> doc.FindingItem:
-    said = [rule.title, *(f"  - {message}" for message in rule.messages)]
-    if len(rule.messages) == 1:
-        said = [f"{rule.messages[0]} ({rule.title})"]
+def _problem(rule: JudgedRule) -> doc.FindingItem:
+    """Return the state that was found, and below it what was expected and why."""
+    state = rule.messages[0]
+    if len(rule.messages) > 1:
+        state = "\n  - ".join([doc.count(len(rule.messages), "finding"), *rule.messages])
+    parts = {
+        "Expected": rule.title,
+        "Because": rule.why,
+        "Remedy": rule.remedy,
+        "Source": rule.source,
+    }
     return doc.FindingItem(
         severity=f"{_WORD[rule.severity]} {rule.code}",
         tone=doc.TONES[rule.severity],
         subject="",
-        message="\n".join(said),
-        remedy=_below(rule.why, rule.remedy, rule.source),
+        message=state,
+        remedy="\n".join(f"{name}: {text}" for name, text in parts.items() if text),
         source=rule.source,
         code=rule.code,
     )
 
 
-def _below(why: str, remedy: str, source: str) -> str:
-    parts = (("Why", why), ("Remedy", remedy), ("Source", source))
-    return "\n".join(f"{name}: {text}" for name, text in parts if text)
+def _counts(inspection: Inspection, *, every: bool) -> str:
+    """Return how many rules passed, and how many were skipped for which missing facts."""
+    passed, skipped = map(inspection.in_state, (State.HOLDS, State.NOT_APPLICABLE))
+    told = f"{len(passed)} of {doc.count(len(inspection.judged), 'rule')} passed"
+    if not skipped:
+        return f"{told}."
+    lacking = Counter(missing for rule in skipped for missing in rule.missing or (_NOTHING,))
+    most = lacking.most_common(_MOST_NAMED)
+    why = "; ".join(f"{fact} ({number})" for fact, number in most)
+    left = len(lacking) - len(most)
+    more = f"; and {doc.count(left, 'further reason')}" if left > 0 else ""
+    names = "" if every else " `--all` names each."
+    return f"{told}, {len(skipped)} were skipped: {why}{more}.{names}"
 
 
-def _missing(inspection: Inspection, *, every: bool) -> doc.Section | None:
-    rules = inspection.in_state(State.NOT_APPLICABLE)
-    if not rules:
-        return None
-    blocks = tuple(_each(rules)) if every else (_folded(rules),)
-    return doc.Section(anchor="not-applicable", title="What could not be judged", blocks=blocks)
+def _passed(inspection: Inspection) -> Iterator[doc.Block]:
+    items = (f"{rule.code}: {rule.title}" for rule in inspection.in_state(State.HOLDS))
+    if told := tuple(items):
+        yield doc.BulletList(lead="What was expected is so:", items=told)
 
 
-def _folded(rules: Sequence[JudgedRule]) -> doc.Block:
-    """Return the facts that keep most rules from being judged, with the reason."""
-    lacking: dict[str, list[str]] = {}
-    for rule in rules:
-        for missing in rule.missing or ("facts that depend on others: there are none",):
-            lacking.setdefault(missing, []).append(rule.code)
-    by_number = sorted(lacking.items(), key=lambda each: -len(each[1]))
-    items = [f"{fact} ({', '.join(codes)})" for fact, codes in by_number[:_MOST_NAMED]]
-    left = len(by_number) - len(items)
-    more = (f"and {doc.count(left, 'further fact')}: `--all` names them",) if left > 0 else ()
-    lead = f"{doc.count(len(rules), 'rule')} could not be checked. Missing:"
-    return doc.BulletList(lead=lead, items=(*items, *more))
-
-
-def _each(rules: Sequence[JudgedRule]) -> Iterator[doc.Block]:
-    for rule in rules:
-        lacking = rule.missing or ("it depends on facts that are not there",)
-        yield doc.BulletList(lead=f"{rule.code}: {rule.title}", items=lacking)
+def _skipped(inspection: Inspection) -> Iterator[doc.Block]:
+    for rule in inspection.in_state(State.NOT_APPLICABLE):
+        yield doc.BulletList(lead=f"{rule.code}: {rule.title}", items=rule.missing or (_NOTHING,))
 
 
 def inspection_json(inspection: Inspection) -> dict[str, doc.Json]:

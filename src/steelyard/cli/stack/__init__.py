@@ -33,7 +33,7 @@ def command() -> None:
 @command.command(
     "plan",
     cls=LongCommand,
-    usual="cpus memory for shared-buffers max-connections postgres-version on dsn facts"
+    usual="cpus memory for shared-buffers max-connections postgres-version on dsn from"
     " storage dir output",
 )
 @click.option("--cpus", type=click.IntRange(1), required=True, help="For the database.")
@@ -67,7 +67,9 @@ def command() -> None:
     metavar="WHERE",
     help="PostgreSQL whose program computes the huge pages (default: a formula).",
 )
-@click.option("--facts", type=PATH, help="Plan for the machine whose facts are in this file.")
+@click.option(
+    "--from", "facts", type=PATH, help="Plan for the machine whose facts are in this file."
+)
 @click.option(
     "--host-facts", type=PATH, help="Facts of the hypervisor, saved on it by `inspect --save`."
 )

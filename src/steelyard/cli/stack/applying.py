@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -364,12 +365,19 @@ def verify(options: ApplyOptions, *, form: str, outside: Doors | None = None) ->
         doors = with_node(doors, knobs, name, cluster, outside, probe=probe)
     checked = applier.verify_all(knobs, doors, applier.read_applied(options.directory))
     if form == "text":
-        for knob, check in checked:
+        for knob, check in sorted(checked, key=lambda pair: _ORDER.index(pair[1].holds)):
             _say_check(knob, check)
+        number = Counter(check.holds for _, check in checked)
+        parts = (f"{number[holds]} {_IN_EFFECT[holds].lower()}" for holds in _ORDER)
+        click.echo(f"{len(checked)} settings of the plan: {', '.join(parts)}.")
     else:
         _print_checks(form, options.directory, [_as_json(*each) for each in checked])
     if any(check.holds is False for _, check in checked):
         raise click.exceptions.Exit(wording.ExitCode.GATE)
+
+
+_ORDER: Final = (False, None, True)  # problems come first
+_IN_EFFECT: Final = {False: "NOT IN EFFECT", None: "NOT VISIBLE", True: "OK"}
 
 
 def _print_checks(form: str, directory: Path, checks: Sequence[Mapping[str, object]]) -> None:
@@ -408,8 +416,7 @@ def _as_json(knob: stack.Knob, check: Check) -> dict[str, object]:
 
 
 def _say_check(knob: stack.Knob, check: Check) -> None:
-    words = {True: "OK", False: "NOT IN EFFECT", None: "NOT VISIBLE"}
-    click.echo(f"[{words[check.holds]}] {knob.name}")
+    click.echo(f"[{_IN_EFFECT[check.holds]}] {knob.name}")
     for fact in check.facts:
         click.echo(f"    {fact}")
     remedy = applier.still_to_do(check.pending) if check.pending else check.remedy

@@ -176,7 +176,7 @@ def compared(knob: Knob, seen: Seen) -> Check:
     if seen.value is None:
         return Check(holds=None, facts=(f"{knob.name}: {seen.reason}.",))
     holds = same(knob.value, seen.value)
-    fact = f"{knob.place} was asked to be {knob.value!r} and is {seen.value!r} ({seen.source})."
+    fact = f"{knob.place} is {seen.value!r} ({seen.source}); the plan sets {knob.value!r}."
     out = "Apply the plan; where it changes back afterwards, find out who writes it."
     remedy = "" if holds else out
     return Check(holds=holds, facts=(fact,), remedy=remedy, pending=seen.pending)

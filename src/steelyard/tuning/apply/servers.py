@@ -240,7 +240,7 @@ class PostgresDoor(KnobDoor):
         return str(self.sql.rows(self.address, _SHOWN, [effective.name])[0][0])
 
     def _deviating(self, knob: Knob, shown: str, *, pending: bool) -> Check:
-        fact = f"{knob.place} was asked to be {knob.value!r} and is {shown!r}."
+        fact = f"{knob.place} is {shown!r}; the plan sets {knob.value!r}."
         facts: tuple[str, ...] = (fact,)
         if pending and _plain(self._in_file(knob)) == _plain(knob.value):
             is_of_pages = knob.place.lower() == _HUGE_PAGES and _is_on(knob.value)
@@ -569,7 +569,7 @@ def asked_of(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> dic
 def told(found: list[Difference]) -> tuple[str, ...]:
     """Return differences as sentences, not too many of them."""
     sentences = [
-        f"{path} was asked to be {_shown(asked)} and is {_shown(live)}."
+        f"{path} is {_shown(live)}; the plan sets {_shown(asked)}."
         for path, asked, live in found[:_MOST_TOLD]
     ]
     more = len(found) - _MOST_TOLD

@@ -205,7 +205,7 @@ _NEVER_OVERCOMMIT: Final = 2
 @_rule(
     code="OS005",
     severity=Severity.WARNING,
-    title="Memory in use is not swapped out for the page cache",
+    title="vm.swappiness is at most 10, or there is no swap",
     why="A backend whose memory was swapped out waits for the disk within a statement.",
     detect="/proc/sys/vm/swappiness above 10 with swap in /proc/swaps.",
     remedy="vm.swappiness = 1 in a file of /etc/sysctl.d, or no swap.",
@@ -220,7 +220,7 @@ def _keeps_off_swap(facts: StackFacts) -> rule.Rulings:
         return rule.HOLDS
     if swappiness is None or swap_bytes is None:
         return rule.lacking_of(machine, "linux", "swappiness", "swap_bytes")
-    return rule.violated(f"swappiness {swappiness} with {format_bytes(swap_bytes)} of swap")
+    return rule.violated(f"vm.swappiness is {swappiness} with {format_bytes(swap_bytes)} of swap")
 
 
 @_rule(

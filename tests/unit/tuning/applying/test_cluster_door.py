@@ -100,7 +100,7 @@ def test_a_rollout_that_goes_on_is_pending() -> None:
     ("change", "told"),
     [
         (lambda live: live["status"].update(phase="Upgrading cluster"), "Upgrading cluster"),
-        (lambda live: live["spec"].update(instances=3), "instances was asked to be 1 and is 3"),
+        (lambda live: live["spec"].update(instances=3), "instances is 3; the plan sets 1"),
         (
             lambda live: live["spec"]["resources"].update(limits={"cpu": "9"}),
             "spec.resources.limits.cpu",
@@ -239,7 +239,7 @@ def test_another_configuration_is_a_step_for_the_operator() -> None:
     _says(world, cpuManagerPolicy="none")
     check = _door(world, NODE).verify(ASKED)
     assert check.holds is False
-    assert check.facts == ('node1: cpuManagerPolicy was asked to be "static" and is "none".',)
+    assert check.facts == ('node1: cpuManagerPolicy is "none"; the plan sets "static".',)
     assert NODE in check.pending
 
 
