@@ -714,6 +714,7 @@ EXPLAINING: Final = frozenset(
         "cache-regime-differs",
         "device-limit",
         "fork-on-huge-pages",
+        "io-threads-spin",
         "log-limited-by-bytes",
         "quota-throttled",
         "read-amplification",

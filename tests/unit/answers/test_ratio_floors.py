@@ -233,7 +233,7 @@ WITHOUT_RATIO = frozenset(
         *("clock-jump", "cluster-kept-elsewhere", "credits-not-back", "durability-traded"),
         *("early-checkpoint-phase", "failed-transactions", "few-transactions", "fits-in-memory"),
         *("foreign-namespace", "fork-may-fail", "fork-on-huge-pages", "generator-beside-database"),
-        *("generator-failed", "guest-in-acl-log", "huge-pages-not-in-effect"),
+        *("generator-failed", "guest-in-acl-log", "huge-pages-not-in-effect", "io-threads-spin"),
         *("incomplete-block", "io-beyond-limit", "keys-evicted", "keys-grow", "log-unusable"),
         "load-from-outside",
         *("logs-on-disk", "no-huge-pages", "no-transactions", "not-in-force", "not-measured"),

@@ -13,6 +13,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.costs import Cost, costs_of
 from steelyard.answers.observations import observe
 from steelyard.answers.reasons.compute import Reasons, campaign_reasons
+from steelyard.answers.result.cards import cards
 from steelyard.answers.validity.facts import CampaignFacts
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.core.campaign import CampaignRecord
@@ -185,6 +186,22 @@ def test_huge_pages_that_a_fork_copies(
     record = with_settings(redis(watching, watching), t0=settings, t1=settings)
     record = on_machine(record, transparent_huge_pages=machine)
     assert (found(record, "fork-on-huge-pages") is not None) is told
+
+
+@pytest.mark.parametrize(
+    ("threads", "others", "told"), [("4", 1.4, True), ("2", 1.4, False), ("4", 0.2, False)]
+)
+def test_threads_that_spin_are_the_reason(threads: str, others: float, *, told: bool) -> None:
+    """More of them than CPUs, and more of their CPU time than the main thread's; 95 % slower."""
+    slow = Does(queued_s=0.002, per_second={Quantity.BACKGROUND_CPU_S: others})
+    quick = Does(per_second={Quantity.BACKGROUND_CPU_S: 0.0})
+    settings = {"t0": OFF | {"io-threads": "1"}, "t1": OFF | {"io-threads": threads}}
+    record = with_settings(redis_record(quick, slow), **settings)
+    finding = found(record, "io-threads-spin")
+    assert (finding is not None) is told
+    (card,) = cards(analyse(record))
+    assert (card.why.startswith("4 io-threads on 2 CPUs spin while they wait: ")) is told
+    assert missing(with_settings(redis(seen(), seen()), **settings), "io-threads-spin")
 
 
 def test_huge_pages_of_an_unknown_machine_are_not_judged() -> None:

@@ -24,6 +24,7 @@ NUMBERS = {
     "measured-beside-neighbour": [format_share(machine_rules.MOST_RUNS)],
     "foreign-load-differs": ["a quarter", LEVEL, f"{LEAST_BLOCKS} blocks"],
     "quota-throttled": [f"{machine_rules.LEAST_PERIODS} or more"],
+    "io-threads-spin": [f"{redis_rules.SPINNING_CPUS:g} CPUs"],
     "memory-pressure": [format_share(machine_rules.MEMORY_PRESSURE_SHARE)],
     "device-limit": [format_share(seen.FULL), f"{seen.QUEUED:g} req", format_share(seen.STEADY)],
     "swapping": [f"{machine_rules.SWAPPED_PER_S:.0f} pages"],

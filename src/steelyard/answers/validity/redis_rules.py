@@ -40,6 +40,8 @@ LEAST_CPU_SHARE: Final = 0.01  # of the time, of the main thread
 LINK_SHARE: Final = 0.8
 RESIDENT_SHARE: Final = 0.9
 LEAST_USED_BYTES: Final = 16 * MIB
+SPINNING_CPUS: Final = 0.25  # of threads beside the main one; a guess
+_IO_THREADS: Final = "io-threads"
 
 
 def _evicted(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -277,6 +279,27 @@ def _forks_on_huge_pages(facts: CampaignFacts) -> Iterator[Ruling]:
             )
 
 
+def _spins(facts: CampaignFacts) -> Iterator[Ruling]:
+    """Rule on threads of input and output that wait for each other without leaving their CPUs."""
+    for name in facts.seen.configurations:
+        threads = int(facts.in_force(name).get(_IO_THREADS, "1"))
+        if threads == 1:
+            continue
+        runs = facts.runs_of(name)
+        cpus = levels(runs, Quantity.CPUS)
+        main, others = (
+            rate(runs, each) for each in (Quantity.MAIN_THREAD_CPU_S, Quantity.BACKGROUND_CPU_S)
+        )
+        if not cpus or main is None or others is None:
+            yield lacking("cpus, main_thread_cpu_s and background_cpu_s")
+        elif threads > min(cpus) and others > max(main, SPINNING_CPUS):
+            yield broken(
+                f"{name}: {threads} {_IO_THREADS} on {min(cpus):g} CPUs spin while they wait: those"
+                f" beside the main thread used {others:.2g} CPUs, the main thread {main:.2g}",
+                subject=name,
+            )
+
+
 def _may_not_fork(facts: CampaignFacts) -> Iterator[Ruling]:
     mode = _fact(facts, _OVERCOMMIT)
     for name in facts.seen.configurations:
@@ -327,11 +350,6 @@ def _persists(in_force: Mapping[str, str]) -> bool | None:
     return bool(save.replace('"', "").strip()) or log == "yes"
 
 
-_COPY: Final = (
-    "It forks, copies every page that is written meanwhile, and writes beside the append-only"
-    " file. Where a configuration asks for it that is a part of its effect, at this length of a run"
-)
-
 PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
     ValidityRule(
         code="snapshots-differ",
@@ -377,6 +395,15 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         remedy="Leave `disable-thp yes` as it is, or set transparent_hugepage/enabled to madvise.",
         source="Redis documentation, 'Diagnosing latency issues'; redis.conf, disable-thp",
         judge=_forks_on_huge_pages,
+    ),
+    ValidityRule(
+        code="io-threads-spin",
+        engine=EngineName.REDIS,
+        judges=Judges.CONFIGURATION,
+        severity=Severity.WARNING,
+        remedy="Lower `io-threads` below the number of CPUs, or leave it at 1.",
+        source="redis.conf, io-threads; thresholds: guesses",
+        judge=_spins,
     ),
     ValidityRule(
         code="fork-may-fail",
