@@ -161,7 +161,7 @@ def test_statements_that_keep_their_plan_are_the_answer(
     done = tried(steelyard, parts, "random_page_cost=3.9", "--dir", "c", key=_BY_KEY)
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
-        "The statement keeps its plan under random_page_cost = 3.9, for 20 drawn sets of"
+        "1 statement keeps its plan under random_page_cost = 3.9, for 20 drawn sets of"
         " parameters: no difference is to be expected. --anyway measures.\n"
     )
     assert not (steelyard.directory / "c").exists()
@@ -173,12 +173,12 @@ def test_statements_that_keep_their_plan_are_the_answer(
 def test_a_plan_that_changes_for_some_parameters_is_found(
     steelyard: Steelyard, parts: Server
 ) -> None:
-    """`--plans` names the statement, for how many sets, and both plans; the other is not named."""
+    """`--plans` names the statement, for how many sets, and both plans; the other is counted."""
     options = ("--plans", "--protocol", "extended")
     done = tried(steelyard, parts, "random_page_cost=40", *options, key=_BY_KEY, kind=_BY_KIND)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1 of 2 statements with another plan under random_page_cost")
-    found = re.search(r"kind\.sql: .*\((\d+) of 20 sets\)", done.stdout)
+    found = re.search(r"kind\.sql: .* \((\d+) of 20 sets\); ", done.stdout)
     assert found is not None
     assert 0 < int(found[1]) < 20
     assert "key.sql" not in done.stdout

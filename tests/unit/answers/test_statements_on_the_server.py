@@ -22,6 +22,7 @@ from steelyard.answers.statements.compute import (
     use_section,
 )
 from steelyard.answers.statements.executions import figures_of_plan, misestimate_of
+from steelyard.answers.statements.plans import PlanSeries, node_change, plan_lines
 from steelyard.answers.statements.section import (
     TracedStatement,
     chain,
@@ -31,7 +32,14 @@ from steelyard.answers.statements.section import (
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Verdict
-from steelyard.core.measurement import COMMIT, Evidence, Run, StatementPlan, StatementUse
+from steelyard.core.measurement import (
+    COMMIT,
+    Evidence,
+    PlanChange,
+    Run,
+    StatementPlan,
+    StatementUse,
+)
 from steelyard.core.schedule import Load
 from steelyard.report.document import BulletList, Paragraph, Section, Table
 from steelyard.report.terminal import render_terminal
@@ -363,15 +371,51 @@ def test_a_plan_like_the_baselines_does_not_differ() -> None:
     assert [row.cells[1] for row in table.rows] == ["now", "changed"]
 
 
-@pytest.mark.parametrize(("count", "more"), [(1, ""), (2, ""), (3, "and 1 more"), (9, "and 7")])
-def test_plans_that_differ_are_on_the_first_screen(count: int, more: str) -> None:
-    """However many they are: the first two, and how many more there are."""
-    differ = {"now": a_plan(*INDEX), "changed": a_plan(*SCAN)}
-    document = build_document(told(*[differ] * count))
+@pytest.mark.parametrize(
+    ("differing", "same", "last"),
+    [
+        (3, 2, "2 statements keep their plan in all configurations."),
+        (2, 4, "4 statements keep their plan in all configurations."),
+        (0, 1, "1 statement keeps its plan in all configurations."),
+        (9, 0, "and 4 more with another plan"),
+    ],
+)
+def test_plans_are_on_the_first_screen(differing: int, same: int, last: str) -> None:
+    """A line for each of the first five that change, and one for those that do not."""
+    change = {"default": a_plan(*INDEX), "fitted": a_plan(*SCAN)}
+    kept = {"default": a_plan(*SCAN), "fitted": a_plan(*SCAN)}
+    document = build_document(told(*[change] * differing, *[kept] * same))
     text = render_terminal(document, 100, more="steelyard report c")
-    assert f"{count} of {count} statement" in text
-    assert text.count("Seq Scan on orders") == min(count, 2)
-    assert (f"{more} more in the whole report" if "7" in more else more) in text
+    _, _, shown = text.partition("Plans of the statements")
+    line = "under fitted Bitmap Index Scan on orders_customer_idx → Seq Scan on"
+    assert " ".join(shown.split()).count(line) == min(differing, 5)
+    assert last in shown
+
+
+def test_plans_are_told_before_a_trial_a_line_for_each_that_changes() -> None:
+    """Also where most change; several that keep their plan share a line."""
+
+    def changes(differing: int, same: int) -> list[str]:
+        other = PlanChange(script="a.sql", statement="SELECT 1", drawn=1, changed=1)
+        other = replace(other, before=INDEX, after=SCAN)
+        alike = PlanChange(script="b.sql", statement="SELECT 2", drawn=1)
+        found = [other] * differing + [alike] * same
+        return [*plan_lines(PlanSeries({"work_mem": "64MB"}, found, False), is_answer=False)]  # noqa: FBT003 - as `try` makes it
+
+    arrow = "→"
+    line = f"  a.sql: Bitmap Index Scan on orders_customer_idx {arrow} Seq Scan on orders; SELECT 1"
+    head, *lines = changes(3, 2)
+    assert head == "3 of 5 statements with another plan under work_mem = 64MB:"
+    assert lines == [line] * 3 + ["  2 statements keep their plan.", ""]
+    assert changes(2, 4)[1:] == [line] * 2 + ["  4 statements keep their plan.", ""]
+    assert changes(0, 1) == ["1 statement keeps its plan under work_mem = 64MB."]
+
+
+def test_a_plan_that_changes_without_another_node_says_what_may_have() -> None:
+    """Conditions, workers and JIT are no nodes."""
+    other = (*SCAN[:2], "        Filter: (customer > $1)")
+    assert node_change(SCAN, other).startswith("the same nodes, with other conditions")
+    assert node_change((), SCAN).startswith("no plan ")
 
 
 @pytest.mark.parametrize("trouble", ["", "relation nope does not exist"])

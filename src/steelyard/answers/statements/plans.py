@@ -1,5 +1,6 @@
 """The plans of statements under other settings, as ``try --plans`` shows them."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
@@ -78,25 +79,53 @@ def plan_lines(series: PlanSeries, *, is_answer: bool) -> Iterator[str]:
     most = max(change.drawn for change in changes)
     drawn = f", for {most} drawn sets of parameters" if most > 1 else ""
     another = [change for change in changes if change.changed]
-    if not another and not any(change.unknown for change in changes):
-        said = "The statement keeps its" if len(changes) == 1 else f"All {len(changes)} statements"
-        said += " plan" if len(changes) == 1 else " keep their plan"
+    unknown = [change for change in changes if change.unknown]
+    kept = kept_words(len(changes) - len(another) - len(unknown))
+    if not another and not unknown:
         end = ": no difference is to be expected. --anyway measures." if series.kept else "."
-        yield f"{said} under {under}{drawn}{end}"
+        yield f"{kept} under {under}{drawn}{end}"
         return
     statements = doc.count(len(changes), "statement")
-    yield f"{len(another)} of {statements} with another plan under {under}:"
-    for change in changes:
+    yield f"{len(another)} of {statements} with another plan under {under}{drawn}:"
+    for change in another:
+        share = f" ({change.changed} of {change.drawn} sets)" if change.drawn > 1 else ""
+        nodes = node_change(change.before, change.after)
         statement = shorten(change.statement, _STATEMENT, placeholder="…")
-        if change.unknown:
-            yield f"  {change.script}: {statement}\n    not known: {change.unknown}"
-        elif change.changed:
-            share = f" ({change.changed} of {change.drawn} sets)" if change.drawn > 1 else ""
-            yield f"  {change.script}: {statement}{share}"
-            if is_answer:
-                yield from (f"    now      {line}" for line in change.before)
-                yield from (f"    changed  {line}" for line in change.after)
+        yield f"  {change.script}: {nodes}{share}; {statement}"
+        if is_answer:
+            yield from (f"    now      {line}" for line in change.before)
+            yield from (f"    changed  {line}" for line in change.after)
+    for change in unknown:
+        yield f"  {change.script}: not known: {change.unknown}"
+    if kept:
+        yield f"  {kept}."
     yield ""
 
 
-_STATEMENT: Final = 100  # characters of a statement in a line
+_STATEMENT: Final = 60  # characters of a statement in a line
+_ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not in front
+
+
+def kept_words(number: int) -> str:
+    """Return how many statements have no other plan; empty for 0."""
+    verb = "keeps its" if number == 1 else "keep their"
+    return f"{doc.count(number, 'statement')} {verb} plan" if number else ""
+
+
+def nodes(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the nodes of a plan, the root first: the first line, and those behind an arrow."""
+    arrows = ((line, _ARROW.match(line)) for line in lines[1:])
+    further = (line[arrow.end() :].strip() for line, arrow in arrows if arrow)
+    return (lines[0].strip(), *further) if lines else ()
+
+
+def node_change(before: Sequence[str], after: Sequence[str]) -> str:
+    """Return the deepest node of each plan that the other lacks: ``Seq Scan on a → ...``."""
+    sides = nodes(before), nodes(after)
+    own = [
+        next((node for node in reversed(one) if node not in other), one[0] if one else "no plan")
+        for one, other in (sides, sides[::-1])
+    ]
+    if own[0] == own[1]:
+        return "the same nodes, with other conditions, order, workers or JIT"
+    return " \N{RIGHTWARDS ARROW} ".join(own)

@@ -9,7 +9,6 @@ Which statements the configurations run by different plans is what a DBA asks ne
 those that the servers gave before the first block (``systems.postgres.reader``).
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,6 +28,7 @@ from steelyard.answers.statements.executions import (
     figures_of_plan,
     misestimate_of,
 )
+from steelyard.answers.statements.plans import kept_words, node_change, nodes
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Fact
 from steelyard.core.linux import recorded_suspects
@@ -366,9 +366,8 @@ def statements_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     return STATEMENTS.of(fit and SingleClient(fit=fit, waits=analysis.answer(waits_of) or ()))
 
 
-_ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not in front
 _SHOWN: Final = 100  # characters of a statement
-_FIRST: Final = 2  # so many statements fit on the first screen
+_FIRST: Final = 5  # so many statements fit on the first screen, a line each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -430,15 +429,7 @@ def chain(plan: StatementPlan) -> str:
     """Return the nodes of a plan from its leaves to its root, or why it is not known."""
     if plan.trouble:
         return f"not known: {plan.trouble}"
-    return " \N{RIGHTWARDS ARROW} ".join(reversed([*_nodes(plan.lines)]))
-
-
-def _nodes(lines: tuple[str, ...]) -> Iterator[str]:
-    """Yield the nodes, the root first: the first line, and those behind an arrow."""
-    yield lines[0].strip()
-    for line in lines[1:]:
-        if arrow := _ARROW.match(line):
-            yield line[arrow.end() :].strip()
+    return " \N{RIGHTWARDS ARROW} ".join(reversed(nodes(plan.lines)))
 
 
 def plan_section(
@@ -456,12 +447,8 @@ def plan_section(
     ]
     blocks: list[doc.Block] = [doc.Paragraph(text=_plan_lead(len(statements), differing))]
     baseline = analysis.experiment.baseline
-    brief: tuple[doc.Block, ...] = ()
     if differing:
         blocks.append(_plan_table(differing, baseline))
-    if len(differing) > _FIRST:
-        rest = doc.Paragraph(text=f"and {len(differing) - _FIRST} more in the whole report")
-        brief = (blocks[0], _plan_table(differing[:_FIRST], baseline), rest)
     if unknown:
         blocks.append(doc.BulletList(lead="Plans that are not known:", items=tuple(unknown)))
     blocks += _executed(analysis, statements)
@@ -470,10 +457,33 @@ def plan_section(
             anchor="plans",
             title="Plans of the statements",
             blocks=tuple(blocks),
-            first=bool(differing),
-            brief=brief,
+            first=bool(statements),
+            brief=(doc.Paragraph(text="\n".join(_plan_lines(statements, baseline))),),
         ),
     )
+
+
+def _plan_lines(statements: Sequence[TracedStatement], baseline: str) -> Iterator[str]:
+    """Yield a line for each of the first statements that differ, and one for those that do not."""
+    differing = [each for each in statements if each.differs]
+    for each in differing[:_FIRST]:
+        own, others = each.plans.get(baseline), dict[str, str]()
+        for name, plan in each.plans.items():
+            if own is not None and plan.lines and plan.lines != own.lines:
+                others.setdefault(node_change(own.lines, plan.lines), name)
+        told = (f"under {name} {change}" for change, name in others.items())
+        only = f"only under {', '.join(each.plans)}"
+        yield f"{_script_of(each)}: {'; '.join(told) or only}"
+    if len(differing) > _FIRST:
+        yield f"and {len(differing) - _FIRST} more with another plan"
+    if kept := kept_words(len(statements) - len(differing)):
+        yield f"{kept} in all configurations."
+
+
+def _script_of(statement: TracedStatement) -> str:
+    """Return the script of a statement; old records have none, and the statement itself does."""
+    named = {plan.script for plan in statement.plans.values() if plan.script}
+    return ", ".join(sorted(named)) or statement.title
 
 
 def _plan_lead(number: int, differing: list[TracedStatement]) -> str:
