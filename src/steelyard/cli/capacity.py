@@ -9,6 +9,7 @@ from steelyard.cli.options import (
     job_options,
     no_verdict_option,
     output_option,
+    verbose_option,
 )
 
 
@@ -38,9 +39,10 @@ from steelyard.cli.options import (
 @click.option(
     "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."
 )
-@click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing.")
+@click.option("--dry-run", is_flag=True, help="Show design, minutes and disk; start nothing.")
 @output_option()
 @click.option("--quiet", is_flag=True, help="Show no progress.")
+@verbose_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @no_verdict_option
 @job_options

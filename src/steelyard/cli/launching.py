@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import TextWrapper
 from typing import Final
 
 import click
@@ -143,6 +145,7 @@ class RunOptions:
     dry_run: bool
     form: str
     quiet: bool
+    verbose: bool = False
     yes: bool
     no_verdict: bool = False
     allow_existing: bool = False
@@ -237,8 +240,8 @@ def start(
 ) -> None:
     """Check an experiment, run it as a new campaign and report it.
 
-    ``told`` tells what is to be known before the plan; ``answered`` returns whether no load is
-    needed for an answer; ``agreed`` is asked once everything is checked and told, and raises where
+    ``answered`` returns whether no load is needed for an answer; ``told`` prints what is touched,
+    behind the forecast; ``agreed`` is asked once everything is checked and told, and raises where
     nobody agrees.
     """
     options.gate.conditions_of(loaded.experiment)
@@ -250,12 +253,12 @@ def start(
         checked = check(loaded, command, options, doors)
         path = _directory(loaded, options, doors)
         require_unused(path)
-        told(checked.assembly)
         if answered(checked.assembly):
             return
         forecasts.require_first_look(checked.expected, checked.request.experiment)
         job = job_of(checked, path, options, doors) if where.as_job else None
         foretell(checked, path, options)
+        told(checked.assembly)
         _tell_place(where, job, options)
         agreed(checked.assembly)
         if job is not None:
@@ -395,7 +398,9 @@ def check(
     request = session.Request(
         experiment=experiment, text=loaded.text, command=command, findings=findings
     )
-    warning = "" if options.quiet else _shortfall(options, experiment, assembly)
+    # Of a preset nobody has said what is to be detected.
+    is_ours = options.source.startswith(files.PRESET) and not options.short
+    warning = "" if options.quiet or is_ours else _shortfall(options, experiment, assembly)
     return Checked(request=request, assembly=assembly, expected=expected, warning=warning)
 
 
@@ -410,9 +415,27 @@ def _require_machine(experiment: Experiment, doors: Doors) -> None:
 def foretell(checked: Checked, path: Path, options: RunOptions) -> None:
     """Print what is about to happen."""
     if not options.quiet:
-        experiment = checked.request.experiment
-        text = forecast_text(experiment, checked.expected, path=path, warning=checked.warning)
-        click.echo(text, err=True)
+        text = forecast_text(
+            checked.request.experiment,
+            checked.expected,
+            path=path,
+            warning=checked.warning,
+            brief=not options.verbose,
+        )
+        _print_fitted(text, err=True)
+
+
+def _print_fitted(text: str, *, err: bool) -> None:
+    """Print lines that stay within a terminal, each below its name; a pipe gets them whole."""
+    if (sys.stderr if err else sys.stdout).isatty():
+        below = TextWrapper(
+            width=max(get_terminal_size().columns, 60),
+            subsequent_indent=" " * 13,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        text = "\n".join(map(below.fill, text.splitlines()))
+    click.echo(text, err=err)
 
 
 def resume(options: RunOptions, given: Sequence[str]) -> None:
@@ -443,11 +466,11 @@ def foresee(
     *,
     told: Callable[[Assembly], None] = lambda _: None,
 ) -> None:
-    """Check an experiment and show its schedule, minutes and disk.
+    """Check an experiment and show its design, minutes and disk.
 
     Where a cluster would be asked and none answers, its objects are shown as the file has them.
 
-    ``told`` tells what else is to be known before it.
+    ``told`` prints what else is to be known, behind the forecast.
     """
     require_form(options.form, "a dry run")
     where = place_of(loaded.experiment, options, doors)
@@ -468,16 +491,14 @@ def foresee(
     else:
         warning = _shortfall(options, loaded.experiment, assembly)
         pods = assembly.site is not None
-        told(assembly)
-        text = forecast_text(
-            loaded.experiment, expected, warning=warning, with_schedule=options.is_named
-        )
+        text = forecast_text(loaded.experiment, expected, warning=warning)
         job = (
             _foreseen_job(loaded, assembly, findings, expected, options, doors)
             if where.as_job
             else None
         )
-        click.echo(text, err=pods or where.as_job)
+        _print_fitted(text, err=pods or where.as_job)
+        told(assembly)
         _tell_place(where, job, options)
         if pods:  # what is printed can be handed to kubectl
             path = _directory(loaded, options, doors)
@@ -620,7 +641,7 @@ def _facts(doors: Doors) -> MachineFacts:
 def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: RunOptions) -> None:
     """Run to the end, and report whatever there is, also after a failure or Ctrl-C."""
     try:
-        with progress_for(sys.stderr, quiet=options.quiet) as progress:
+        with progress_for(sys.stderr, quiet=options.quiet, verbose=options.verbose) as progress:
             analysis = work(progress)
     except (wording.SteelyardError, wording.Interrupted) as error:
         partial = _report_what_there_is(path, options)

@@ -171,6 +171,9 @@ layers_option: Final = click.option(
     multiple=True,
     help="Only knobs of this layer.",
 )
+verbose_option: Final = click.option(
+    "--verbose", is_flag=True, help="Show how blocks are made, too, as --dry-run does."
+)
 no_verdict_option: Final = click.option(
     "--no-verdict",
     is_flag=True,
@@ -229,9 +232,10 @@ _CAMPAIGN: Final = (
     click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given."),
     click.option("--dir", "out", type=PATH, metavar="DIR", help="Campaign directory."),
     *_EXPERIMENT,
-    click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing."),
+    click.option("--dry-run", is_flag=True, help="Show design, minutes and disk; start nothing."),
     output_option(),
     click.option("--quiet", is_flag=True, help="Show no progress."),
+    verbose_option,
     click.option("--yes", is_flag=True, help="Do not ask."),
     no_verdict_option,
 )

@@ -1,7 +1,7 @@
 """What a terminal is told of a campaign: what is to come, and how it goes on while it runs.
 
-A closing table on a terminal, plain lines elsewhere. Whoever sits there is asked in words, too, and
-answers with Enter.
+One line that is drawn anew on a terminal, a line per block elsewhere. Whoever sits there is asked
+in words, too, and answers with Enter.
 """
 
 import os
@@ -10,13 +10,12 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from textwrap import indent
 from typing import Final, Self, TextIO
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from steelyard.answers import results
@@ -24,37 +23,30 @@ from steelyard.answers.attribution import design_limits, design_words
 from steelyard.answers.findings import negative_controls
 from steelyard.answers.money import burst_words, cost_words
 from steelyard.answers.outlook.compute import Forecast
-from steelyard.answers.outlook.section import condition_words, forecast_json, unmeasured_warm_up
+from steelyard.answers.outlook.section import block_pairs, disk_words, forecast_json
+from steelyard.answers.result.cards import work_line
 from steelyard.answers.turns import (
     block_parts,
-    measured_words,
-    shared_pairs,
-    taken_words,
-    turn_pairs,
-    turn_words,
-    warm_up_words,
 )
 from steelyard.campaign.design.schedule import (
     GUESSED_CLUSTER_S,
     GUESSED_POD_START_S,
     GUESSED_REDIS_SET_S,
     GUESSED_ROLLOUT_S,
-    cells_of,
-    schedule_of,
 )
 from steelyard.campaign.run.beside_blocks import asked_capacity, sustained_runs, sustained_s
 from steelyard.campaign.run.runner import Progress
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
-from steelyard.core.experiment import Experiment, Reset, SwitchCost
-from steelyard.core.schedule import LONGEST_LATENCY_S, Load, Mode, PlannedBlock
-from steelyard.core.target import CloudNativePgTarget, EndpointTarget, RedisKubernetesTarget
-from steelyard.core.wording import format_bytes, format_duration, format_percent
+from steelyard.core.experiment import Configuration, Experiment
+from steelyard.core.schedule import LONGEST_LATENCY_S, Mode
+from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget
+from steelyard.core.wording import format_duration, format_percent
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Operator
 from steelyard.report.document import Table as Report
 from steelyard.report.document import count
 from steelyard.report.terminal import render_table
 
-_BAR_WIDTH = 30
 _TERMINAL: Final = "/dev/tty"
 
 
@@ -65,38 +57,49 @@ def _say(line: str) -> None:
 
 
 class PlainProgress(Progress):
-    """One line per step, for logs and pipes; a line per run would be too much."""
+    """One line per step and block, for logs and pipes; a line per run would be too much."""
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        self._verbose = verbose
+
+    def say(self, text: str) -> None:
+        """Leave lines."""
+        _say(indent(text, "  "))
 
     def stage(self, what: str) -> None:
         """Say which step before the first block begins."""
-        _say(f"  {what} ...")
+        self.say(f"{what} ...")
 
     def agreed(self, contract: Report) -> None:
         """Say on what terms servers are compared."""
-        _say(render_table(contract))
+        self.say(render_table(contract))
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
-        """Say what was frozen."""
-        _say(
-            f"  after {format_duration(elapsed_s)}: at most {plan.stopping.max_blocks} blocks of"
-            f" about {format_duration(plan.block_s)}{_design(plan)}"
-        )
-        for name, text in block_parts(plan.short, plan.block_s, plan.copying_s):
-            _say(f"  {name}: {text}")
+        """Say how many blocks follow."""
+        self.say("\n".join(ready_lines(plan, elapsed_s, verbose=self._verbose)))
 
     def block_ended(self, outcome: BlockOutcome) -> None:
         """Say why a block is redone."""
         if not outcome.complete:
-            _say(f"  block {outcome.index + 1} is redone: {outcome.reason}")
+            self.say(f"block {outcome.index + 1} is redone: {outcome.reason}")
 
     def looked(self, analysis: results.CampaignAnalysis, *, elapsed_s: float) -> None:
         """Say where every result stands."""
-        if analysis.experiment.is_single_pass:
-            return  # there is no result to tell about
-        total = analysis.plan.stopping.max_blocks if analysis.plan else "?"
-        standings = "; ".join(standing(result) for result in analysis.results)
-        told = f": {standings}" if standings else ""
-        _say(f"  block {analysis.blocks} of {total}, {format_duration(elapsed_s)}{told}")
+        if not analysis.experiment.is_single_pass and analysis.plan is not None:
+            parts = block_parts_of(analysis.plan, analysis.blocks, elapsed_s)
+            self.say(_DOT.join([*parts, *map(standing, analysis.results)]))
+
+
+_DOT: Final = " · "
+
+
+def ready_lines(plan: CampaignPlan, elapsed_s: float, *, verbose: bool) -> Iterator[str]:
+    """Yield what is frozen before the first block; how blocks are taken for who asks for it."""
+    ready, block = format_duration(elapsed_s), format_duration(plan.block_s)
+    blocks = f"up to {count(plan.stopping.max_blocks, 'block')} of about {block}"
+    yield f"ready after {ready}: {blocks}{_design(plan) if verbose else ''}"
+    for name, text in block_parts(plan.short, plan.block_s, plan.copying_s) if verbose else ():
+        yield f"{name}: {text}"
 
 
 def _design(plan: CampaignPlan) -> str:
@@ -111,14 +114,36 @@ def _design(plan: CampaignPlan) -> str:
     return f"{turns}{in_order}, warm-up {warm_up} under load"
 
 
-class LiveProgress(Progress):
-    """A table of results and cells whose intervals close in, and a bar to the budget."""
+def block_parts_of(plan: CampaignPlan, block: int, elapsed_s: float) -> list[str]:
+    """Return the place of a block, and the time since the start as ``2:34``."""
+    minutes, seconds = divmod(int(elapsed_s), 60)
+    return [f"block {block} of up to {plan.stopping.max_blocks}", f"{minutes}:{seconds:02}"]
 
-    def __init__(self, console: Console) -> None:
+
+def standing(comparison: results.Comparison) -> str:
+    """Return where one result stands: ``reads large +24.1 % so far``.
+
+    The verdict of a look is called what it is: more blocks may still change it.
+    """
+    effect = comparison.effect
+    value = "-" if effect is None else format_percent(effect.value)
+    word = f"{comparison.verdict}{results.durability_word(comparison)}"
+    interim = f", interim: {word}" if comparison.level is not None else ""
+    return f"{comparison.workload} {comparison.configuration} {value} so far{interim}"
+
+
+class LiveProgress(PlainProgress):
+    """One line: the block, the time, all results so far, and what goes on."""
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        super().__init__(verbose=verbose)
         self._live = Live(console=console, transient=True, auto_refresh=False)
         self._stage = ""
-        self._analysis: results.CampaignAnalysis | None = None
-        self._elapsed_s = 0.0
+        self._block = 0
+        self._plan: CampaignPlan | None = None
+        self._standings: list[str] = []
+        self._clock = Clock()
+        self._begun_s = 0.0  # monotonic
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -127,117 +152,52 @@ class LiveProgress(Progress):
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def stage(self, what: str) -> None:
-        """Show which step before the first block runs."""
-        self._stage = what
-        self._draw()
-
     def say(self, text: str) -> None:
-        """Leave a line above the table."""
+        """Leave lines above."""
         self._live.console.print(text, highlight=False, markup=False)
 
-    def agreed(self, contract: Report) -> None:
-        """Leave the terms above the table."""
-        self.say(render_table(contract))
+    def stage(self, what: str) -> None:
+        """Show which step before or after the blocks goes on."""
+        self._draw(what)
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
         """Show that the blocks begin."""
-        self._elapsed_s = elapsed_s
-        self._stage = f"block 1 of at most {plan.stopping.max_blocks}"
-        self._draw()
+        self._plan, self._begun_s = plan, self._clock.monotonic() - elapsed_s
+        if self._verbose:
+            super().planned(plan, elapsed_s=elapsed_s)
 
     def run_started(self, *, block: int, label: str) -> None:
         """Show the run that goes on."""
-        self._stage = f"block {block + 1}: {label}"
-        self._draw()
-
-    def block_ended(self, outcome: BlockOutcome) -> None:
-        """Leave a line above the table when a block is redone."""
-        if not outcome.complete:
-            self.say(f"block {outcome.index + 1} is redone: {outcome.reason}")
+        self._block = block + 1
+        self._draw(label)
 
     def looked(self, analysis: results.CampaignAnalysis, *, elapsed_s: float) -> None:
         """Show the estimates after a complete block."""
-        self._analysis, self._elapsed_s = analysis, elapsed_s
-        self._draw()
+        self._begun_s = self._clock.monotonic() - elapsed_s
+        self._standings = [*map(standing, analysis.results)]
+        self._draw(self._stage)
 
-    def _draw(self) -> None:
+    def _draw(self, stage: str) -> None:
+        self._stage = stage
         with suppress(OSError):
-            self._live.update(self._picture(), refresh=True)
+            self._live.update(self._line(), refresh=True)
 
-    def _picture(self) -> RenderableType:
-        status = Text(f"{self._stage}", style="dim")
-        if self._analysis is None:
-            return status
-        bar = _bar(self._analysis, self._elapsed_s)
-        if not self._analysis.comparisons:
-            return Group(bar, status)
-        return Group(_standings(self._analysis), bar, status)
+    def _line(self) -> Text:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        if self._plan is not None and self._block:
+            parts = block_parts_of(self._plan, self._block, self._clock.monotonic() - self._begun_s)
+            line.append(f"{_DOT.join([*parts, *self._standings])}{_DOT}")
+        return line.append(self._stage, style="dim")
 
 
-def _standings(analysis: results.CampaignAnalysis) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("workload", "configuration", "load", "effect", "95 % interval", "so far"):
-        table.add_column(heading, justify="right" if heading == "effect" else "left")
-    single = len(analysis.experiment.closed_loads) == 1
-    for comparison in analysis.comparisons:
-        if comparison.load is not None and single:
-            continue  # the cell is the result
-        effect = comparison.effect
-        table.add_row(
-            comparison.workload,
-            comparison.configuration,
-            "pooled" if comparison.load is None else comparison.load.label,
-            "-" if effect is None else format_percent(effect.value),
-            interval_text(comparison),
-            _word(comparison) if comparison.level is not None else "no verdict yet",
-            style="bold" if comparison.load is None else "",
-        )
-    return table
-
-
-def interval_text(comparison: results.Comparison) -> str:
-    """Return ``[-1.1 %, +2.4 %]``, or why there is none yet."""
-    effect = comparison.effect
-    if effect is None or effect.low is None or effect.high is None:
-        return "no interval yet"
-    return f"[{format_percent(effect.low)}, {format_percent(effect.high)}]"
-
-
-def standing(comparison: results.Comparison) -> str:
-    """Return where one result stands, in one phrase."""
-    effect = comparison.effect
-    value = "-" if effect is None else format_percent(effect.value)
-    verdict = f" {_word(comparison)}" if comparison.level is not None else ""
-    subject = f"{comparison.workload}, {comparison.configuration}"
-    return f"{subject}: {value} {interval_text(comparison)}{verdict}"
-
-
-def _word(comparison: results.Comparison) -> str:
-    """Return the verdict of a look, called what it is: more blocks may still change it."""
-    return f"interim: {comparison.verdict}{results.durability_word(comparison)}"
-
-
-def _bar(analysis: results.CampaignAnalysis, elapsed_s: float) -> RenderableType:
-    budget_s = analysis.experiment.stop.budget_s
-    total = analysis.plan.stopping.max_blocks if analysis.plan else 0
-    left = format_duration(max(budget_s - elapsed_s, 0.0))
-    row = Table.grid(padding=(0, 1))
-    row.add_row(
-        ProgressBar(total=budget_s, completed=min(elapsed_s, budget_s), width=_BAR_WIDTH),
-        Text(f"{analysis.blocks} of at most {total} blocks, at most {left} left", style="dim"),
-    )
-    return row
-
-
-def progress_for(stream: TextIO, *, quiet: bool = False) -> Progress:
+def progress_for(stream: TextIO, *, quiet: bool = False, verbose: bool = False) -> Progress:
     """Return live progress for a terminal, plain lines for anything else; silence on request."""
     if quiet:
         return Progress()
     console = Console(file=stream)
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveProgress(console)
-    return PlainProgress()
+        return LiveProgress(console, verbose=verbose)
+    return PlainProgress(verbose=verbose)
 
 
 class TerminalOperator(Operator):
@@ -275,148 +235,125 @@ def _opened() -> Iterator[int]:
         os.close(terminal)
 
 
-_BLOCKS_SHOWN = 2
-_ROUNDS_SHOWN = 2
-
-
 def forecast_text(
     experiment: Experiment,
     expected: Forecast,
     *,
     path: Path | None = None,
     warning: str = "",
-    with_schedule: bool = False,
+    brief: bool = False,
 ) -> str:
-    """Return a forecast for people, a line per question they would ask."""
-    contest = results.contest_of(experiment)
-    limits: tuple[str, ...] = ()
-    if experiment.attribution is not None:
-        contest, limits = (
-            design_words(experiment.attribution),
-            design_limits(experiment.attribution),
-        )
-    lines = [
-        f"{experiment.name}: {contest}",
-        *_facts(experiment, expected),
-        *(f"  {name:<10} {text}" for name, text in results.command_pairs(experiment)),
-        *(f"  {'' if place else 'factors':<10} {limit}" for place, limit in enumerate(limits)),
-    ]
-    lines += [*_capacity_lines(experiment, expected), *_cluster_lines(experiment)]
+    """Return a forecast for people: what is compared, on what, for how long and where.
+
+    Args:
+        experiment: To be measured.
+        expected: Of it.
+        path: Of the record; None: nothing is started.
+        warning: What the budget does not decide.
+        brief: Without the design: how blocks are made, and what else it rests on.
+    """
+    lines = [experiment.name, *_head(experiment, expected, path)]
+    if not brief:
+        lines += _design_lines(experiment, expected)
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
-    lines += [*_control_lines(experiment), _disk_line(expected)]
     most_s = expected.most_s(experiment)
     lines += [f"  burst      {burst}" for burst in burst_words(experiment, most_s)]
     if cost := cost_words(experiment, most_s):
         lines.append(f"  cost       {cost}")
     if warning:
         lines.append(f"  warning    {warning}")
-    if path is not None:
-        lines.append(f"  record     {path}")
-    if with_schedule:
-        lines += ["", *_schedule(experiment, expected)]
     return "\n".join(lines)
 
 
-def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
-    if experiment.is_single_pass:
-        return _pass_facts(experiment, expected)
-    stop = experiment.stop
-    goal = " or when every workload is decided"
-    if not experiment.compares_throughput or stop.blocks is not None:
-        goal = ""
-    elif stop.width is not None:
-        goal = f" or at a half-width of {format_percent(stop.width, signed=False)}"
-    elif experiment.gate:
-        goal = " or when every condition of `gate` is decided"
-    cells = count(len(cells_of(experiment)), "cell")
-    words = taken_words(
-        experiment, expected.mode, expected.design_reason, expected.switch, expected.memory
+_MOST_NAMED: Final = 4  # configurations, and settings of one, in the first line
+
+
+def _head(experiment: Experiment, expected: Forecast, path: Path | None) -> Iterator[str]:
+    """Yield the four lines that every campaign begins with."""
+    yield f"  compares   {_compared(experiment)}"
+    loads = ", ".join(results.short_load(experiment, load) for load in experiment.loads)
+    work = (f"{each.name}: {work_line(each, experiment.engine)}" for each in experiment.workloads)
+    yield f"  workloads  {'; '.join(work)}; {loads} {'client' if loads == '1' else 'clients'}"
+    yield f"  time       {_time(experiment, expected)}"
+    places = dict.fromkeys(
+        f"{'this machine, ' * each.target.is_here}{each.target.label}"
+        for each in experiment.configurations
     )
-    design = f"{words}; {_data(experiment, expected)}; seed {experiment.seed}"
-    rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
-    block = (
-        f"{count(len(experiment.configurations), 'configuration')} x {cells}{rounds},"
-        f" about {format_duration(expected.block_s)}"
+    record = "" if path is None else f"; the record: {path}"
+    yield f"  where      {'; '.join(places)}{record}"
+
+
+def _compared(experiment: Experiment) -> str:
+    """Return what is compared, each configuration with what it differs in."""
+    if experiment.attribution is not None:
+        return design_words(experiment.attribution)
+    base, *others = sorted(
+        experiment.configurations, key=lambda each: each.name != experiment.baseline
     )
-    parts = block_parts(expected.short, expected.block_s, expected.copying_s)
-    first = f"preparation about {format_duration(expected.preparation_s)}"
-    if experiment.compares_throughput:
-        look_s = format_duration(expected.first_look_s)
-        first += (
-            f", first interim result after {expected.stopping.first_look} blocks at about {look_s}"
-        )
-    goal = "" if experiment.twin_of is not None else goal
-    why = results.uncompared(experiment)
-    aim = [f"  looks for  {results.looked_for(experiment)}. {why}"] if why else []
-    end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks){goal}"
-    return [
-        f"  design     {design}",
-        *_turn_lines(experiment, expected),
-        f"  block      {block}",
-        *(f"  {name:<10} {text}" for name, text in parts),
-        *aim,
-        *_rounds_lines(expected, stop.detect),
-        f"  time       {first}; {end}",
+    if not others:
+        return f"{base.name} alone"
+    own = _traits(base)
+    differing = [
+        {
+            name: traits.get(name, "default")
+            for name in own | traits
+            if own.get(name) != traits.get(name)
+        }
+        for traits in map(_traits, others)
     ]
+    of_base = {name: value for name, value in own.items() if any(name in it for it in differing)}
+    told = [_named(*pair) for pair in zip(others, differing, strict=True)]
+    more = f" and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
+    shown = f"{', '.join(told[:_MOST_NAMED])}{more}"
+    return f"{shown} vs {_named(base, of_base, 'baseline')}"
 
 
-def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
-    """Return how turns are taken, or how servers that take none warm up."""
-    pairs = [*unmeasured_warm_up(expected)]
-    if expected.mode is Mode.ALTERNATING:
-        words = f"{turn_words(experiment.measure.turns)}; {measured_words(experiment)}"
-        known = turn_pairs(experiment, expected.turns)
-        pairs = [
-            *(known if expected.turns else [("turns", words)]),
-            ("if slow", condition_words(expected, experiment)),
-            ("warm-up", warm_up_words(expected.warm_up_s, experiment)),
-            *shared_pairs(expected.pausing, expected.memory),
-        ]
-    return [f"  {name:<10} {text}" for name, text in pairs if text]
+def _traits(configuration: Configuration) -> dict[str, str]:
+    """Return what a configuration is made of, for people, by name."""
+    scripts = {
+        "scripts": ", ".join(each.rewritten_in or each.name for each in configuration.scripts),
+        "prepared by": ", ".join(each.name for each in configuration.prepare),
+        "protocol": configuration.protocol or "",
+    }
+    return {
+        **{each.label: each.value for each in configuration.settings},
+        "server": configuration.target.label,
+        **{name: value for name, value in scripts.items() if value},
+    }
 
 
-def _data(experiment: Experiment, expected: Forecast) -> str:
-    if experiment.uses_found_data:
-        return _found_data(experiment, expected)
-    if expected.mode is Mode.ALTERNATING and expected.reset is Reset.CAMPAIGN:
-        return f"sessions of one server, which read {experiment.data_read_together}"
-    if expected.mode is Mode.ALTERNATING:
-        return "each configuration from fresh data in every block"
-    if expected.switch is SwitchCost.REPROVISION:
-        return "every start makes its server and data anew"
-    if any(target.allow_existing for target in experiment.targets_of(EndpointTarget).values()):
-        return f"pgbench's tables vacuumed per {expected.reset}, in a database that is there"
-    return f"data restored per {expected.reset}"
+def _named(configuration: Configuration, traits: dict[str, str], *marks: str) -> str:
+    told = [f"{name} = {value}" for name, value in traits.items()]
+    more = [f"{len(told) - _MOST_NAMED} more"] if len(told) > _MOST_NAMED else []
+    inside = ", ".join([*marks, *told[:_MOST_NAMED], *more])
+    return f"{configuration.name} ({inside})" if inside else configuration.name
 
 
-def _found_data(experiment: Experiment, expected: Forecast) -> str:
-    """Return what becomes of data that were there before."""
-    if {each.name for each in experiment.workloads} <= set(expected.reading):
-        return "the data that are there, which the scripts only read"
-    if all(target.reset_command for target in experiment.targets_of(EndpointTarget).values()):
-        return f"the data that are there, brought back by your command per {expected.reset}"
-    return "the data that are there: what the scripts change stays changed"
+def _time(experiment: Experiment, expected: Forecast) -> str:
+    """Return how long it takes at most, when the first answer comes, and the disk it needs."""
+    preparation = f"preparation about {format_duration(expected.preparation_s)}"
+    if experiment.is_single_pass:
+        time = f"about {format_duration(expected.pass_s)}, {preparation}"
+    else:
+        time = f"up to {format_duration(experiment.stop.budget_s)}, {preparation}"
+    if experiment.compares_throughput and not experiment.is_single_pass:
+        time += f", first answer after about {format_duration(expected.first_look_s)}"
+    return f"{time}; disk: {disk_words(expected)}"
 
 
-def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
-    """Return why a start has several rounds, or what a single one will not see."""
-    rounds = expected.rounds
-    if rounds.early_only:
-        limit = "only the early phase of the checkpoint cycle is measured, and the effect of"
-        return [
-            f"  rounds     {rounds.number}: {limit} {', '.join(rounds.early_only)} changes over it"
-        ]
-    if not rounds.reason:
-        return []
-    lines = [f"  rounds     {rounds.number} per start: {rounds.reason}"]
-    if rounds.least_instances is not None:
-        effect = format_percent(decide, signed=False)
-        lines.append(
-            f"  instances  at least {rounds.least_instances} per configuration to find {effect}, at"
-            " these deviations"
-        )
-    return lines
+def _design_lines(experiment: Experiment, expected: Forecast) -> list[str]:
+    """Return how blocks are made, and what else the forecast rests on."""
+    design = experiment.attribution
+    limits = () if design is None else design_limits(design)
+    return [
+        *(f"  {name:<10} {text}" for name, text in block_pairs(experiment, expected)),
+        f"  seed       {experiment.seed}",
+        *(f"  {'' if place else 'factors':<10} {limit}" for place, limit in enumerate(limits)),
+        *_capacity_lines(experiment, expected),
+        *_cluster_lines(experiment),
+        *_control_lines(experiment),
+    ]
 
 
 def _capacity_lines(experiment: Experiment, expected: Forecast) -> list[str]:
@@ -454,19 +391,6 @@ def _sustained_line(experiment: Experiment, expected: Forecast) -> str:
     )
 
 
-def _pass_facts(experiment: Experiment, expected: Forecast) -> list[str]:
-    cells = len(cells_of(experiment))
-    time = (
-        f"preparation about {format_duration(expected.preparation_s)}, end at about"
-        f" {format_duration(expected.pass_s)}"
-    )
-    return [
-        "  design     a single unrepeated pass in file order: no interval, no verdict",
-        f"  pass       {cells} runs, about {format_duration(expected.block_s)}",
-        f"  time       {time}",
-    ]
-
-
 def _control_lines(experiment: Experiment) -> tuple[str, ...]:
     """Return which workloads nothing of what was asked for can touch, if it is so anywhere."""
     against: dict[str, list[str]] = {}
@@ -474,64 +398,6 @@ def _control_lines(experiment: Experiment) -> tuple[str, ...]:
         against.setdefault(each.workload, []).append(each.configuration)
     told = "; ".join(f"{name} under {', '.join(who)}" for name, who in against.items())
     return (f"  control    what differs cannot touch {told}",) if told else ()
-
-
-def _disk_line(expected: Forecast) -> str:
-    if not expected.disk_bytes:
-        return "  disk       the servers' own, which is not visible from here"
-    parts = [
-        f"{format_bytes(needed)} in {directory} ({format_bytes(free)} free)"
-        for directory, (needed, free) in expected.disk_bytes.items()
-    ]
-    return f"  disk       at most {'; '.join(parts)}"
-
-
-def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
-    blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
-    schedule = schedule_of(
-        experiment,
-        mode=expected.mode,
-        blocks=blocks,
-        rounds=expected.rounds.number,
-        reading=expected.reading,
-        at_once=expected.at_once,
-    )
-    more = expected.max_blocks - len(schedule.blocks)
-    shown = _ROUNDS_SHOWN * len(schedule.blocks[0].starts[0].runs) // expected.rounds.number
-    show = _turns_of_block if expected.mode is Mode.ALTERNATING else _block_lines
-    lines = [line for block in schedule.blocks for line in show(block, shown)]
-    return [*lines, f"and about {more} more blocks"] if more > 0 else lines
-
-
-def _block_lines(block: PlannedBlock, first: int) -> list[str]:
-    """Return a line per start, with its ``first`` runs."""
-    lines = [f"block {block.index + 1}"]
-    for start in block.starts:
-        runs = ", ".join(
-            f"{run.cell.workload} {_short(run.cell.load)} [{run.configuration}]"
-            for run in start.runs[:first]
-        )
-        more = len(start.runs) - first
-        rest = f", and {more} more runs" if more > 0 else ""
-        lines.append(f"  start of {start.configuration}: {runs}{rest}")
-    return lines
-
-
-def _turns_of_block(block: PlannedBlock, first: int) -> list[str]:
-    """Return a line for the slots of each sub-block, and one for the first cells in their order."""
-    up = [
-        "  " + ", ".join(f"{start.configuration} in slot {n}" for n, start in enumerate(starts, 1))
-        for starts in block.sub_blocks
-    ]
-    runs = block.starts[0].runs
-    cells = ", ".join(f"{run.cell.workload} {_short(run.cell.load)}" for run in runs[:first])
-    rest = f", and {len(runs) - first} more cells" if len(runs) > first else ""
-    return [f"block {block.index + 1}", *up, f"  in turns: {cells}{rest}"]
-
-
-def _short(load: Load) -> str:
-    rated = f" at {load.rate_label}" if load.is_open else ""
-    return f"{load.clients}c/{load.threads}t{rated}"
 
 
 def dry_run_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:

@@ -66,6 +66,7 @@ from steelyard.core.wording import (
     InputError,
     PreflightError,
     RecordError,
+    RefusedError,
     parse_budget_s,
     printable,
 )
@@ -196,6 +197,7 @@ class WrittenOptions:
     dry_run: bool
     form: str
     quiet: bool
+    verbose: bool
     yes: bool
     no_verdict: bool
 
@@ -227,6 +229,7 @@ class WrittenOptions:
             dry_run=self.dry_run,
             form=self.form,
             quiet=self.quiet,
+            verbose=self.verbose,
             yes=self.yes,
             no_verdict=self.no_verdict,
         )
@@ -416,6 +419,7 @@ _TRIAL_KEYS: Final = {
     "load.clients": "--clients",
     "load.protocol": "--protocol",
     "measure.run_time": "--run-time",
+    "measure.executions": "--executions",
     "stop.budget": "--budget",
     "stop.detect": "--margin",
 }
@@ -442,6 +446,7 @@ class TrialOptions(WrittenOptions):
     reset_command: str | None
     margin: str | None
     run_time: str | None
+    executions: int | None
     plans: bool
     anyway: bool
     save: Path | None
@@ -542,7 +547,9 @@ def trial_text(options: TrialOptions, seed: int, tried: Tried) -> str:
     numbers = (options.clients or alone).split(",")
     clients = [int(each) if each.isdecimal() else each for each in numbers]
     share = _yaml(options.margin or _MARGIN)
-    length = f"\nmeasure: {{run_time: {_yaml(options.run_time)}}}" if options.run_time else ""
+    lengths = {"run_time": options.run_time, "executions": options.executions}
+    given = {name: value for name, value in lengths.items() if value}
+    length = f"\nmeasure: {_yaml(given)}" if given else ""
     return f"""\
 # Written by `steelyard try`: the server as it is, and with other settings.
 version: 1
@@ -744,7 +751,7 @@ def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
 
 
 def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOptions) -> bool:
-    """Show which statements get another plan; return whether that is the answer.
+    """Show which statements get another plan, if it is known; return whether that is the answer.
 
     It is where it was asked for, and where settings that act through plans alone change none.
 
@@ -752,15 +759,25 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
         InputError: Plans are asked for where no statement is there before a run.
     """
     asked = {name: experiment.configuration(name).asked() for name in experiment.contenders}
-    by_plan = all(assembly.engine.acts_by_plan(tuple(settings)) for settings in asked.values())
     # A gate judges measurements, and a rewritten statement has another plan.
     measured = options.anyway or bool(options.conditions or options.rewrites or options.ddl)
-    if not options.plans and (measured or not by_plan):
+    by_plan = all(assembly.engine.acts_by_plan(tuple(settings)) for settings in asked.values())
+    if options.rewrites:
         return False
-    series = [
-        PlanSeries(settings, assembly.engine.plan_changes(NOW, name), by_plan, options.ddl)
-        for name, settings in asked.items()
-    ]
+    try:
+        series = [
+            PlanSeries(
+                settings,
+                assembly.engine.plan_changes(NOW, name),
+                by_plan and not measured,
+                options.ddl,
+            )
+            for name, settings in asked.items()
+        ]
+    except (InputError, RefusedError):
+        if options.plans:
+            raise
+        return False  # a measurement shows them
     if not all(each.changes for each in series):
         if not options.plans:
             return False
@@ -792,7 +809,7 @@ def _trial_command(options: TrialOptions) -> str:
         words += [word for value in values for word in (name, value)]
     words += options.words_of(
         "dsn profile server_memory server_cpus builtin scale clients protocol restart_command"
-        " reset_command margin run_time budget seed"
+        " reset_command margin run_time executions budget seed"
     )
     return shlex.join([*words, *options.consents, *options.words_of_flags])
 

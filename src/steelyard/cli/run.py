@@ -69,7 +69,8 @@ def command(context: click.Context, /, **_: object) -> int:
 
 
 # Options with which a campaign goes on as it is.
-_HARMLESS = {"resume", "form", "quiet", "yes", "no_verdict", "undecided", "junit", "image"}
+_HARMLESS = {"resume", "form", "quiet", "verbose", "yes", "no_verdict"}
+_HARMLESS |= {"undecided", "junit", "image"}
 
 
 def _given(context: click.Context) -> list[str]:

@@ -11,6 +11,7 @@ from steelyard.cli.options import (
     gate_options,
     no_verdict_option,
     output_option,
+    verbose_option,
 )
 
 
@@ -85,6 +86,12 @@ from steelyard.cli.options import (
 )
 @click.option("--run-time", metavar="TIME", help="Length of a run (default: 5s).")
 @click.option(
+    "--executions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How often each script runs in place of that, times its weight.",
+)
+@click.option(
     "--budget", metavar="TIME", help="End after this long (default: 15m; more for several values)."
 )
 @click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
@@ -102,6 +109,7 @@ from steelyard.cli.options import (
 @click.option("--dry-run", is_flag=True, help="Tell what is touched, and minutes; start nothing.")
 @output_option()
 @click.option("--quiet", is_flag=True, help="Show no progress.")
+@verbose_option
 @click.option("--yes", is_flag=True, help="Start without asking.")
 @no_verdict_option
 @gate_options

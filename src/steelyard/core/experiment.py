@@ -172,6 +172,7 @@ class Measure:
         " servers call for more.",
         "auto",
     )
+    executions: int | None = key(None, either("auto", whole()), "How often each script runs.", 5)
     turns: TurnTimes = inside(TurnTimes)
     prewarm: bool | None = key(
         None,

@@ -274,10 +274,10 @@ def test_who_only_reads_is_told_that_a_setting_is_of_writes(
     assert lines["may write"] == "q.sql:3: CREATE VIEW"
 
 
-def test_what_is_touched_comes_before_the_plan(
+def test_what_is_touched_comes_before_the_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is what the help promises first; a plan is read by who goes on."""
+    """Whoever is asked has read what is compared, for how long, and what is touched."""
     order = []
     loaded = load_text(text_of(asked()), "try", Surroundings(base=tmp_path, facts=FACTS))
     ready = SimpleNamespace(experiment=replace(loaded.experiment, no_verdict=True))
@@ -298,7 +298,7 @@ def test_what_is_touched_comes_before_the_plan(
         told=lambda _: order.append("touched"),
         agreed=lambda _: order.append("agreed"),
     )
-    assert order == ["touched", "plan", "agreed", "run"]
+    assert order == ["plan", "touched", "agreed", "run"]
 
 
 @pytest.fixture

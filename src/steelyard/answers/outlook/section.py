@@ -33,12 +33,14 @@ from steelyard.core.campaign import (
     FEW_EXECUTIONS,
     NoiseOrigin,
     NoiseProfile,
+    Rounds,
     TurnNoise,
     WorkloadNoise,
 )
-from steelyard.core.experiment import MANY, Design, Experiment
+from steelyard.core.experiment import Design, Experiment, Reset, SwitchCost
 from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import LONGEST_LATENCY_S, Mode
+from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import (
     MS_PER_S,
     US_PER_S,
@@ -404,33 +406,9 @@ def _not_measured(each: WorkloadOutlook, noise: NoiseProfile) -> str:
 
 def _time_and_disk(found: CampaignOutlook) -> doc.Section:
     experiment, expected = found.experiment, found.expected
-    cells = len(experiment.workloads) * len(experiment.loads)
-    arms = len(experiment.configurations)
-    block = format_duration(expected.block_s)
     pairs = [
-        (
-            "design",
-            taken_words(
-                experiment,
-                expected.mode,
-                expected.design_reason,
-                expected.switch,
-                expected.memory,
-            ),
-        ),
-        *command_pairs(experiment),
-        *_turns(experiment, expected),
+        *block_pairs(experiment, expected),
         ("preparation", _preparation(experiment, expected)),
-        (
-            "block",
-            f"{doc.count(arms, 'configuration')} x {doc.count(cells, 'cell')}, about {block}",
-        ),
-        *_rounds(expected),
-        *block_parts(expected.short, expected.block_s, expected.copying_s),
-        (
-            "blocks",
-            f"about {expected.max_blocks} within {format_duration(experiment.stop.budget_s)}",
-        ),
     ]
     if found.workloads:
         first = f"after {expected.stopping.first_look} blocks, at about"
@@ -441,7 +419,7 @@ def _time_and_disk(found: CampaignOutlook) -> doc.Section:
         is_late = expected.sustained_most_s > expected.sustained_s
         late = f", up to {most} where they fall near their ends" if is_late else ""
         pairs.append(("long runs", f"about {format_duration(expected.sustained_s)} on top{late}"))
-    pairs.append(("disk", _disk(expected)))
+    pairs.append(("disk", disk_words(expected)))
     most_s = expected.most_s(experiment)
     pairs += [("burst", each) for each in burst_words(experiment, most_s)]
     if told := cost_words(experiment, most_s):
@@ -450,21 +428,72 @@ def _time_and_disk(found: CampaignOutlook) -> doc.Section:
     return doc.Section(anchor="time", title="Time and disk", blocks=(listed,))
 
 
-def _turns(experiment: Experiment, expected: Forecast) -> Iterator[tuple[str, str]]:
-    """Yield how turns would be taken, or how servers that take none warm up."""
-    if expected.mode is not Mode.ALTERNATING:
-        yield from unmeasured_warm_up(expected)
+def block_pairs(experiment: Experiment, expected: Forecast) -> Iterator[tuple[str, str]]:
+    """Yield how blocks are made, how many there are, and what ends them."""
+    cells = len(experiment.workloads) * len(experiment.loads)
+    block = format_duration(expected.block_s)
+    if experiment.is_single_pass:
+        yield "design", "a single unrepeated pass in file order: no interval, no verdict"
+        yield "pass", f"{cells} runs, about {block}"
+        yield from command_pairs(experiment)
         return
-    if expected.turns:
-        yield from turn_pairs(experiment, expected.turns)
-    else:
-        turns = turn_words(experiment.measure.turns)
-        yield "turns", f"{turns}; longer for a workload with long {MANY}"
+    taken = taken_words(
+        experiment, expected.mode, expected.design_reason, expected.switch, expected.memory
+    )
+    yield "design", f"{taken}; {_data(experiment, expected)}"
+    yield from command_pairs(experiment)
+    yield from unmeasured_warm_up(expected)
+    if expected.mode is Mode.ALTERNATING:
+        words = f"{turn_words(experiment.measure.turns)}; {measured_words(experiment)}"
+        known = turn_pairs(experiment, expected.turns)
+        yield from known if expected.turns else [("turns", words)]
         if condition := condition_words(expected, experiment):
             yield "if slow", condition
-        yield "measured", measured_words(experiment)
-    yield "warm-up", warm_up_words(expected.warm_up_s, experiment)
-    yield from shared_pairs(expected.pausing, expected.memory)
+        yield "warm-up", warm_up_words(expected.warm_up_s, experiment)
+        yield from shared_pairs(expected.pausing, expected.memory)
+    arms = doc.count(len(experiment.configurations), "configuration")
+    rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
+    yield "block", f"{arms} x {doc.count(cells, 'cell')}{rounds}, about {block}"
+    yield from block_parts(expected.short, expected.block_s, expected.copying_s)
+    if why := uncompared(experiment):
+        yield "looks for", f"{looked_for(experiment)}. {why}"
+    yield from _rounds(expected.rounds, experiment.stop.detect)
+    budget = format_duration(experiment.stop.budget_s)
+    yield "blocks", f"about {expected.max_blocks} within {budget}{_goal(experiment)}"
+
+
+def _goal(experiment: Experiment) -> str:
+    """Return what ends a campaign before its budget."""
+    stop = experiment.stop
+    if not experiment.compares_throughput or stop.blocks is not None or experiment.twin_of:
+        return ""
+    if stop.width is not None:
+        return f", or until a half-width of {doc.share(stop.width)}"
+    decided = "every condition of `gate`" if experiment.gate else "every workload"
+    return f", or until {decided} is decided"
+
+
+def _data(experiment: Experiment, expected: Forecast) -> str:
+    if experiment.uses_found_data:
+        return _found_data(experiment, expected)
+    if expected.mode is Mode.ALTERNATING and expected.reset is Reset.CAMPAIGN:
+        return f"sessions of one server, which read {experiment.data_read_together}"
+    if expected.mode is Mode.ALTERNATING:
+        return "each configuration from fresh data in every block"
+    if expected.switch is SwitchCost.REPROVISION:
+        return "every start makes its server and data anew"
+    if any(target.allow_existing for target in experiment.targets_of(EndpointTarget).values()):
+        return f"pgbench's tables vacuumed per {expected.reset}, in a database that is there"
+    return f"data restored per {expected.reset}"
+
+
+def _found_data(experiment: Experiment, expected: Forecast) -> str:
+    """Return what becomes of data that were there before."""
+    if {each.name for each in experiment.workloads} <= set(expected.reading):
+        return "the data that are there, which the scripts only read"
+    if all(target.reset_command for target in experiment.targets_of(EndpointTarget).values()):
+        return f"the data that are there, brought back by your command per {expected.reset}"
+    return "the data that are there: what the scripts change stays changed"
 
 
 def unmeasured_warm_up(expected: Forecast) -> Iterator[tuple[str, str]]:
@@ -501,10 +530,17 @@ def condition_words(expected: Forecast, experiment: Experiment) -> str:
     return f"{words} {format_duration(other.first_look_s)}{late}"
 
 
-def _rounds(expected: Forecast) -> list[tuple[str, str]]:
-    rounds = expected.rounds
-    text = f"{rounds.number} per start, {rounds.reason}"
-    return [("rounds", text)] if rounds.number > 1 else []
+def _rounds(rounds: Rounds, detect: float) -> Iterator[tuple[str, str]]:
+    """Yield why a start has several rounds, or what a single one will not see."""
+    if rounds.early_only:
+        limit = "only the early phase of the checkpoint cycle is measured, and the effect of"
+        changes = f"{', '.join(rounds.early_only)} changes over it"
+        yield "rounds", f"{rounds.number}: {limit} {changes}"
+    elif rounds.reason:
+        yield "rounds", f"{rounds.number} per start: {rounds.reason}"
+        if rounds.least_instances is not None:
+            least = f"at least {rounds.least_instances} per configuration"
+            yield "instances", f"{least} to find {doc.share(detect)}, at these deviations"
 
 
 def _preparation(experiment: Experiment, expected: Forecast) -> str:
@@ -516,7 +552,8 @@ def _preparation(experiment: Experiment, expected: Forecast) -> str:
     return f"about {preparation} for data and first starts{asked}{cached}"
 
 
-def _disk(expected: Forecast) -> str:
+def disk_words(expected: Forecast) -> str:
+    """Return the disk that a campaign needs and what is free, by directory."""
     if not expected.disk_bytes:
         return "the servers' own, which is not visible from here"
     parts = [

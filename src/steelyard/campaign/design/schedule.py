@@ -43,7 +43,13 @@ from steelyard.core.schedule import (
     WorkloadTurns,
     sub_block_sizes,
 )
-from steelyard.core.wording import InputError, format_duration, format_percent, parse_duration_s
+from steelyard.core.wording import (
+    GIB,
+    InputError,
+    format_duration,
+    format_percent,
+    parse_duration_s,
+)
 from steelyard.stats.noise import (
     LEAST_INSTANCES,
     instances_needed,
@@ -57,7 +63,7 @@ from steelyard.stats.spending import (
     stopping_rule,
 )
 from steelyard.stats.turns import LEAST_BLOCKS
-from steelyard.systems.protocol import Engine
+from steelyard.systems.protocol import Dataset, Engine
 from steelyard.targets.differences import differing_settings
 
 
@@ -307,6 +313,17 @@ GUESSED_SWITCH_S = 0.1
 # dump and append-only file.
 GUESSED_FILL_S_PER_KEY = 1 / 16_000
 GUESSED_FILL_S_PER_GIB = 35.0
+
+
+def loading_s(datasets: Sequence[Dataset]) -> float:
+    """Return about how long it takes to make data: tables, or keys of a Redis server."""
+    tables_s = GUESSED_PREPARE_S_PER_SCALE * sum(each.scale or 0 for each in datasets)
+    keys = sum(each.space.loaded for each in datasets if each.space is not None)
+    size = sum(each.expected_memory_bytes for each in datasets)
+    keys_s = GUESSED_FILL_S_PER_KEY * keys + GUESSED_FILL_S_PER_GIB * size / GIB
+    return GUESSED_PREPARE_S + tables_s + keys_s
+
+
 # Of Clusters: seen on one small cluster with local volumes (23 to 58 s to healthy, 3 to 20 s for a
 # restart); what a storage product needs to make a volume comes on top and is not known before.
 GUESSED_CLUSTER_S = 60.0

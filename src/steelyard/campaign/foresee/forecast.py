@@ -383,20 +383,11 @@ def _making_s(experiment: Experiment, engine: Engine) -> float:
     ]
     most = max((target.instances for target in made), default=0)
     return (
-        _loading_s(engine)
+        durations.loading_s(engine.datasets())
         + durations.GUESSED_REDIS_SET_S * (bool(experiment.made_targets) and not made)
         + durations.GUESSED_CLUSTER_S * bool(made)
         + durations.GUESSED_STANDBY_S * max(most - 1, 0)
     )
-
-
-def _loading_s(engine: Engine) -> float:
-    scale = sum(dataset.scale or 0 for dataset in engine.datasets())
-    tables_s = durations.GUESSED_PREPARE_S_PER_SCALE * scale
-    keys = sum(each.space.loaded for each in engine.datasets() if each.space is not None)
-    size = sum(each.expected_memory_bytes for each in engine.datasets())
-    keys_s = durations.GUESSED_FILL_S_PER_KEY * keys + durations.GUESSED_FILL_S_PER_GIB * size / GIB
-    return durations.GUESSED_PREPARE_S + tables_s + keys_s
 
 
 def _disk(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from steelyard.campaign.design.schedule import loading_s
 from steelyard.campaign.evidence.watch import Place
 from steelyard.core.campaign import ANEW, CellRate
 from steelyard.core.experiment import (
@@ -29,6 +30,7 @@ from steelyard.core.wording import (
     RefusedError,
     SteelyardError,
     TargetError,
+    format_bytes,
     format_duration,
     redacted,
 )
@@ -149,9 +151,11 @@ class Bench:
         content = self._content(name)
         if platform.find(program, content) is None:
             label = self._engine.label(name)
-            sizes = ", ".join(dataset.name for dataset in content)
+            about = format_duration(loading_s(content))
+            size = format_bytes(sum(each.expected_bytes for each in content))
             uses = self.experiment.uses_found_data
-            told(f"looking at {label}" if uses else f"preparing data: {label}, {sizes}")
+            making = f"preparing data: {size} for {label}, about {about}"
+            told(f"looking at {label}" if uses else making)
         self._states[name] = platform.prepare(program, content, self._builder(name))
 
     def _builder(self, name: str) -> Callable[[ServerAddress], None]:

@@ -51,6 +51,7 @@ from steelyard.core.wording import (
     PreflightError,
     SteelyardError,
     TargetError,
+    format_duration,
     quoted,
 )
 from steelyard.gateways.cgroups import Guard, Guards
@@ -401,7 +402,9 @@ class BlockTaker:
             return False
         self._up.clear()
         if self._alternates:
-            self.started(block=place.block, label=f"starting {len(starts)} servers")
+            takes_s = (self.plan.start_s or 0.0) + (self.plan.data_s or 0.0)
+            about = f" on fresh data, about {format_duration(takes_s)}" if takes_s else ""
+            self.started(block=place.block, label=f"starting {len(starts)} servers{about}")
         failed = []
 
         def activate(name: str) -> Start:
@@ -479,7 +482,8 @@ class BlockTaker:
         if self._alternates and cell.load == bench.warming_load:
             return seconds
         in_turns = " in turns" if self._alternates else ""
-        self.started(block=place.block, label=f"{cell.workload}, warming up{in_turns}")
+        label = f"{cell.workload}, {format_duration(seconds)}, warming up{in_turns}"
+        self.started(block=place.block, label=label)
         self._load(planned, seconds, self._coin(place, _WARMING))
         return 0.0
 

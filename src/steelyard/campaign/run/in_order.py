@@ -277,8 +277,10 @@ def rounds_for(experiment: Experiment, order: ScriptsInOrder, *, left_s: float) 
     """Return how many rounds a run has: as many as its length holds, fewer for more blocks.
 
     At least one, and two where the budget has the blocks: the first executions of a run, which do
-    not count, weigh less then.
+    not count, weigh less then. A number that the file asks for stays.
     """
+    if experiment.measure.executions is not None:
+        return experiment.measure.executions
     arms = len(experiment.configurations)
     cells = len(experiment.workloads) * len(experiment.loads)
     held = max(round(experiment.run_time_s(order.workload) / order.round_s), 2)

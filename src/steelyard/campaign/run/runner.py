@@ -98,7 +98,7 @@ class Progress:
         """Nothing is held."""
 
     def stage(self, what: str) -> None:
-        """A step before the first block begins: ``preparing data, scale 10``."""
+        """A step before the first block begins, with how long it takes if that is known."""
 
     def agreed(self, contract: Table) -> None:
         """On what terms servers of several places are compared, before the first run."""
@@ -117,6 +117,7 @@ class Progress:
 
 
 _TRY_S, _TRY_RAMP_S = 1.0, 1.0  # for a mean latency, to about a tenth
+_TRY_TOLD: Final = format_duration(_TRY_S + _TRY_RAMP_S)
 _ANSWER_S: Final = 60.0  # for which a question is open, while no block is taken
 _PROVIDER_S: Final = 240.0  # for which counts of the last minutes are waited for; a guess
 
@@ -464,7 +465,8 @@ class Campaign:
         mean_s = max(mean_s, self._mean_s.get(workload.name, 0.0))
         self._mean_s[workload.name] = mean_s
         executions = load.clients * self.experiment.run_time_s(workload.name) / mean_s
-        if not takes_order or executions >= FEW_EXECUTIONS:
+        is_counted = self.experiment.measure.executions is not None
+        if not takes_order or (executions >= FEW_EXECUTIONS and not is_counted):
             return
         shares = choice.has_all_up and share_a_session(self.experiment, self.engine, workload.name)
         if is_last or not shares:
@@ -498,7 +500,7 @@ class Campaign:
         Raises:
             MeasurementError: The generator failed.
         """
-        self.progress.stage("trying how long a transaction takes")
+        self.progress.stage(f"timing {planned.cell.workload}, about {_TRY_TOLD}")
         # Who prints nothing tells nothing of its start, either: its ramp is what the file says.
         starts_s = (
             self.experiment.measure.discard_start_s if self.engine.load.counts_by_log() else 0.0
@@ -522,7 +524,7 @@ class Campaign:
             MeasurementError: The generator failed.
         """
         sessions = Sessions()
-        self.progress.stage(f"trying how long each script of {planned.cell.workload} takes")
+        self.progress.stage(f"timing each script of {planned.cell.workload}")
         if shares:
             servers = {
                 name: {each.name.lower(): each.value for each in server.settings}
@@ -550,7 +552,9 @@ class Campaign:
         if declared is not None or calibration is None:
             assert declared is not None  # noqa: S101 - None only asks for a calibration
             return declared
-        self.progress.stage("measuring the warm-up")
+        restarts = max(calibration.restarts, len(self.experiment.workloads))
+        runs_s = restarts * calibration.run_time_s * len(self.experiment.configurations)
+        self.progress.stage(f"measuring the warm-up, at least {format_duration(runs_s)}")
         return beside_blocks.calibrate(
             self.experiment, calibration, beside_blocks.warm_up_runs(self._taker, means)
         )

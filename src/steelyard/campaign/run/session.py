@@ -24,6 +24,7 @@ from steelyard.campaign.foresee.forecast import forecast, require_disk
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.blocks import Slots
 from steelyard.campaign.run.ceilings import CeilingTaker
+from steelyard.campaign.run.in_order import is_possible
 from steelyard.campaign.run.runner import Campaign, Progress
 from steelyard.campaign.run.taking import Slot
 from steelyard.core.campaign import CampaignRecord
@@ -375,6 +376,12 @@ def _require_ready(assembly: Assembly) -> Collection[Platform]:
 
 def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]:
     engine, experiment = assembly.engine, loaded.experiment
+    asked = experiment.workloads if experiment.measure.executions is not None else ()
+    for workload in asked:
+        if not is_possible(experiment, engine, workload):
+            message = f"the scripts of {workload.name} cannot run in a given order"
+            hint = "Executions are counted of script files, by clients without a rate or a goal."
+            yield loaded.problem(("measure", "executions"), message, hint)
     for configuration in experiment.configurations:
         known, server = engine.known_settings(configuration.name), engine.label(configuration.name)
         yield from unknown_settings(loaded, configuration.name, known, server)

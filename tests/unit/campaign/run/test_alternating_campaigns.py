@@ -69,7 +69,7 @@ def test_a_server_that_cannot_stand_still_after_its_start_voids_the_try(
     refusals = iter([TargetError("its group is gone")])
 
     def refuse(self: FakeStandstill) -> bool:
-        if stage.listener.heard[-1] == "starting 2 servers":
+        if stage.listener.heard[-1].startswith("starting 2 servers on fresh data, about "):
             for refusal in refusals:
                 raise refusal
         return pause(self)

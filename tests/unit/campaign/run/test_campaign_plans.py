@@ -300,7 +300,7 @@ def test_rounds_are_those_of_the_campaign(tmp_path: Path) -> None:
     assert (one.expected.rounds.number, four.expected.rounds.number) == (1, 4)
     assert four.workloads[0].pooled.contrast_sd < one.workloads[0].pooled.contrast_sd
     assert "4 per start" in text_of(four)
-    assert "per start" not in text_of(one)
+    assert "per start:" not in text_of(one)
 
 
 def test_measured_noise_says_whence_and_what_it_lacks(

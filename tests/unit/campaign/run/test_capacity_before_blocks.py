@@ -284,7 +284,6 @@ def test_the_dry_run_says_what_is_looked_for(tmp_path: Path) -> None:
     assert "1 configuration x 2 cells" in text
     assert "first interim result" not in text
     assert "decided" not in text
-    assert "2c/1t at 300/s [slow]" in forecast_text(experiment, expected, with_schedule=True)
     assert dry_run_json(experiment, expected)["first_interim_result_blocks"] is None
     goal = replace(experiment, goal=LatencyGoal(share=0.99, limit_s=0.0005))
     assert "the highest rate with p99 < 500 us, tried at" in forecast_text(goal, expected)

@@ -188,7 +188,7 @@ def test_everything_that_can_be_taken_is_taken(path: Path) -> None:
     (log,) = of(CeilingKind.LOG_WRITE, found)
     assert (log.subject, log.configurations) == ("16 MiB", ("slow", "fast"))
     assert (log.rate_per_s, log.latency_s) == (pytest.approx(5.0), pytest.approx(0.2))
-    assert place.told == ["measuring what this place can do at most"]
+    assert place.told == ["measuring round trips and disks, a few seconds"]
 
 
 def test_ceilings_know_whom_they_hold_for(path: Path) -> None:
@@ -420,5 +420,5 @@ def test_a_campaign_keeps_them_and_its_analysis_has_them(path: Path) -> None:
     entries = [line.entry for line in read_lines(path / "journal.jsonl")[0]]
     kinds = [type(entry) for entry in entries]
     assert kinds.index(EnvironmentRead) < kinds.index(Planned)
-    assert place.stage.listener.heard.count("measuring what this place can do at most") == 1
+    assert place.stage.listener.heard.count("measuring round trips and disks, a few seconds") == 1
     assert left_over(path) == ()

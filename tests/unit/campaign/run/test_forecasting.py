@@ -192,6 +192,36 @@ def test_prepared_states_are_counted(tmp_path: Path) -> None:
     )
 
 
+def test_a_run_begins_with_four_lines(tmp_path: Path) -> None:
+    """What is compared, on what, how long with disk, and where; the design is for who asks."""
+    asking = an_experiment(loads=2, workloads=("reads", "writes"), restart=False)
+    expected = _forecast(asking, tmp_path)
+    text = forecast_text(asking, expected, path=Path("c"), brief=True)
+    name, compared, work, time, where = text.splitlines()
+    assert name == "fake"
+    assert compared == "  compares   fast (speed = 1.05) vs slow (baseline)"
+    runs = "reads: pgbench select-only; writes: pgbench select-only; 1, 2 clients"
+    assert work == f"  workloads  {runs}"
+    assert time.startswith("  time       up to 60 min, preparation about ")
+    assert ", first answer after about " in time
+    assert "; disk: at most " in time
+    assert where.endswith("; the record: c")
+    assert "  design     " in forecast_text(asking, expected)
+
+
+def test_configurations_are_told_by_what_they_differ_in(tmp_path: Path) -> None:
+    """Settings of the baseline that one lacks are its default; of many configurations a few."""
+    plain = an_experiment(restart=False)
+    slow, fast = plain.configurations
+    base = replace(slow, settings=asks(depth="3", speed="1"))
+    others = tuple(replace(fast, name=f"c{number}") for number in range(6))
+    asking = replace(plain, configurations=(base, *others))
+    _, compared, *_ = forecast_text(asking, _forecast(asking, tmp_path)).splitlines()
+    each = ", ".join(f"c{number} (depth = default, speed = 1.05)" for number in range(4))
+    of_base = "slow (baseline, depth = 3, speed = 1)"
+    assert compared == f"  compares   {each} and 2 more vs {of_base}"
+
+
 def test_long_runs_are_time_of_their_own(tmp_path: Path) -> None:
     """They come on top of the budget, and the forecast says how much and how many."""
     asking = replace(an_experiment(loads=2), sustained_s=400.0)
@@ -216,7 +246,7 @@ def test_a_single_pass_must_fit_into_its_budget(tmp_path: Path) -> None:
         require_first_look(expected, single)
     assert "before the single pass" in refused.value.message
     assert refused.value.exit_code is ExitCode.REFUSED
-    assert "single unrepeated pass" in forecast_text(single, expected, with_schedule=True)
+    assert "single unrepeated pass" in forecast_text(single, expected)
     require_first_look(expected, replace(single, stop=experiments.Stop(budget_s=600.0)))
 
 

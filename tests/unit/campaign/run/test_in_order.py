@@ -246,6 +246,8 @@ def test_rounds_fill_a_run_where_the_budget_has_the_blocks() -> None:
     long = replace(ORDER, round_s=10.0)
     assert rounds_for(asked, long, left_s=1e6) == 2
     assert rounds_for(asked, long, left_s=240.0) == 1
+    fixed = replace(asked, measure=replace(asked.measure, executions=7))
+    assert rounds_for(fixed, long, left_s=240.0) == 7
 
 
 def test_planned_lengths_and_patience_follow_the_rounds() -> None:

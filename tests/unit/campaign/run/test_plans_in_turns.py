@@ -77,13 +77,13 @@ def text_of(found: CampaignOutlook) -> str:
 
 
 def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
-    """Design and reason, turn, settling, seconds, warm-up, what stands still, memory, slots."""
+    """Design and reason, turn, settling, seconds, warm-up, what stands still, memory."""
     experiment = alternating(
         measure=replace(MEASURE, turns=TurnTimes(turn_s=0.5, turn_discard_s=0.2, reconnects=3))
     )
     expected = foretold(experiment, tmp_path)
     assert expected.memory is not None
-    text = forecast_text(experiment, expected, with_schedule=True)
+    text = forecast_text(experiment, expected)
     for words in (
         (
             "alternating, because all of them can be up at the same time; each configuration from"
@@ -97,8 +97,6 @@ def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
         "warm-up    2 s under load per start and workload",
         "stopped by signals (SIGSTOP)",
         "64.0 GiB available",
-        "in slot 1",
-        "in turns: reads",
     ):
         assert words in text
     told = json.loads(json.dumps(dry_run_json(experiment, expected)))
@@ -185,11 +183,10 @@ def test_plans_and_forecasts_tell_sub_blocks(tmp_path: Path) -> None:
     assembly = assembled(experiment, tmp_path, room_for(2))
     expected = forecast(experiment, assembly)  # each server of this world takes one byte
     assert expected.at_once == 2
-    text = forecast_text(experiment, expected, with_schedule=True)
+    text = forecast_text(experiment, expected)
     design = "alternating in sub-blocks of at most 2 configurations with the baseline in each"
     assert f"{design}, because no more of them fit into memory at the same time" in text
     assert "for the servers of a sub-block with their data" in text
-    assert text.split("block 1\n")[1].split("block 2")[0].count("slow in slot") == 3
     assert dry_run_json(experiment, expected)["turns"]["memory"]["at_once"] == 2  # type: ignore[index]
     roomy = forecast(experiment, replace(assembly, room=IN_TURNS))
     assert roomy.at_once is None
@@ -305,7 +302,7 @@ def test_progress_in_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     """What is frozen names turns and the warm-up under load; a look is a look as ever."""
     stage = a_campaign(tmp_path / "one")
     campaign = stage.campaign()
-    campaign.progress = PlainProgress()
+    campaign.progress = PlainProgress(verbose=True)
     campaign.run()
     stage.directory.close()
     err = capsys.readouterr().err

@@ -246,7 +246,7 @@ def foretold(experiment: Experiment, tmp_path: Path) -> Forecast:
 
 
 def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path) -> None:
-    """A longer budget, or one round with its price; the schedule shown stays readable."""
+    """A longer budget, or one round with its price."""
     experiment = asking(*asks(wal_compression="on"), stop=Stop(budget_s=600.0))
     expected = foretold(experiment, tmp_path)
     assert expected.rounds.number == 50
@@ -254,10 +254,8 @@ def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path)
         require_first_look(expected, experiment)
     assert "--budget" in caught.value.hint
     assert "`measure.runs_per_start: 1` only the early phase" in caught.value.hint
-    text = forecast_text(experiment, expected, with_schedule=True)
+    text = forecast_text(experiment, expected)
     assert "1 cell x 50 rounds" in text
-    assert "and 48 more runs" in text
-    assert max(map(len, text.splitlines())) < 300
     assert dry_run_json(experiment, expected)["runs_per_start"] == 50
     longer = replace(experiment, stop=Stop(budget_s=6 * 3600.0))
     require_first_look(foretold(longer, tmp_path / "longer"), longer)
@@ -322,7 +320,7 @@ def test_making_is_part_of_the_forecast(tmp_path: Path) -> None:
     require_disk(expected)
     text = forecast_text(remade(), expected)
     assert "every start makes its server and data anew" in text
-    assert "per configuration to find 3.0 %" in text
+    assert "per configuration to find 3 %" in text
 
 
 CLIENTS = (1, 10, 25)

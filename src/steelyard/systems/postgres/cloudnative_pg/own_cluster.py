@@ -193,7 +193,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
 
     def _make(self) -> ServerAddress:
         self._announce()
-        self._means.told(f"Cluster {self.name} is made: {self._options.target.label}")
+        self._means.told(f"Cluster {self.name} is made: {self._options.target.label}, about 1 min")
         self._means.belongings.make(self.manifest(self._number))
         (ref,) = self._objects()
         way = rolling.PrimaryWay(ref, self._means.reach, self._options.secret)

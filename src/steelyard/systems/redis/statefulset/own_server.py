@@ -259,7 +259,7 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
         self._announce()
         asked = self._asked
         where = self._options.target.storage_class or "the default storage class"
-        self._means.told(f"Redis server {asked.name} is made on {where}")
+        self._means.told(f"Redis server {asked.name} is made on {where}, about 15 s")
         for manifest in service_manifests(asked):
             self._means.belongings.make(manifest)
         self._current = _There(pod=self._started(configuration, restore=False))
