@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122735,
-    "lines of tests": 111141,
+    "lines of src": 122783,
+    "lines of tests": 111249,
     "files": 337,
     "longest file": 877,
-    "import edges": 2491,
+    "import edges": 2497,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }
