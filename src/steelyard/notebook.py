@@ -106,7 +106,7 @@ class Campaign:
 
     def _figures(self) -> Iterator[Figure]:
         for section in self.document.sections:
-            for block in section.blocks:
+            for block in section.every:
                 if isinstance(block, Figure) and block.rows:
                     yield block
 

@@ -16,6 +16,7 @@ from support.examples import EXAMPLES
 TEXT_TABLES = {
     "contract: Contract": "places",
     "settings: Effective settings that differ": "article-001/persistence",
+    "settings: Settings that differ unasked": "quick",
 }
 LOAD = ("clients", "threads", "rate_per_s")
 # Of any characters: a configuration may be called 4KiB.

@@ -448,7 +448,7 @@ class Chapter:
 
     def section(self, anchor: str) -> tuple[doc.Block, ...]:
         """Return the blocks of a section of its report; nothing where it has none."""
-        return next((s.blocks for s in self.report.sections if s.anchor == anchor), ())
+        return next((s.every for s in self.report.sections if s.anchor == anchor), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -579,7 +579,9 @@ def _lines(found: Sequence[Evidence]) -> Iterator[tuple[str, Evidence]]:
 def _chapter(number: int, chapter: Chapter) -> Iterator[doc.Section]:
     """Yield the sections of a campaign's report that an article has, under its label."""
     for section in chapter.report.sections:
-        if section.anchor in _CHAPTER and (blocks := tuple(_kept(number, section.blocks))):
+        if section.anchor in _CHAPTER and (
+            blocks := tuple(_kept(number, section.blocks or section.more))
+        ):
             if section.anchor == "verdicts":
                 blocks = (*chapter.report.setup, *blocks)
             yield replace(
@@ -587,6 +589,8 @@ def _chapter(number: int, chapter: Chapter) -> Iterator[doc.Section]:
                 anchor=f"{section.anchor}-{number}",
                 title=f"{chapter.label}: {section.title}",
                 blocks=blocks,
+                more=(),
+                chapter=None,
             )
 
 

@@ -152,7 +152,7 @@ def report_page(analysis: CampaignAnalysis) -> doc.Document:
     return replace(build_document(analysis), links=_links(""))
 
 
-_OF_LIVE = ("verdicts", "charts")
+_OF_LIVE = ("verdicts", "effects", "charts")
 
 
 def live_page(listed: Listed, analysis: CampaignAnalysis) -> doc.Document:
@@ -163,7 +163,11 @@ def live_page(listed: Listed, analysis: CampaignAnalysis) -> doc.Document:
         analysis: Of its record so far; nothing in it that takes long.
     """
     report = build_document(analysis)
-    so_far = tuple(each for each in report.sections if each.anchor in _OF_LIVE)
+    so_far = tuple(
+        replace(each, blocks=each.every, more=(), chapter=None)
+        for each in report.sections
+        if each.anchor in _OF_LIVE
+    )
     stands = campaign_document(listed, analysis)
     position = next(each for each in stands.sections if each.anchor == "position")
     runs = state(listed) == "running"

@@ -285,17 +285,26 @@ _LOG_NOTE = (
 )
 
 
+def _microseconds(seconds: float | None) -> str:
+    """Return a duration in µs with two significant digits or more, or a dash."""
+    if doc.present(seconds) is None or seconds is None:
+        return doc.MISSING
+    value = seconds * US_PER_S
+    return f"{value:,.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
+
+
 _PER_S: Final = doc.Form(show=doc.rate, heading="1/s")
-_MICROSECONDS: Final = doc.Form(show=doc.microseconds, unit=SECONDS, heading="µs")
+_MICROSECONDS: Final = doc.Form(show=_microseconds, unit=SECONDS, heading="µs")
 _BANDWIDTH: Final = doc.Form(show=lambda bytes_per_s: doc.rate(bytes_per_s / MIB), heading="MiB/s")
 
 
 def ceiling_tables(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
-    """Return the ceilings of this place as a table; none where there are none."""
-    if not analysis.ceilings:
+    """Return the ceilings that were taken of this place; none where there are none."""
+    taken = [each for each in analysis.ceilings if not each.unknown]
+    if not taken:
         return ()
     place = doc.table_of(
-        analysis.ceilings,
+        taken,
         doc.Cells(
             doc.Column(name="ceiling"),
             lambda ceiling: _NAMES[ceiling.kind],
@@ -311,14 +320,9 @@ def ceiling_tables(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
             lambda ceiling: doc.enumeration(ceiling.configurations) or None,
             key="configurations",
         ),
-        doc.Cells(
-            doc.Column(name="how, or why not"),
-            lambda ceiling: ceiling.unknown or ceiling.how,
-            lambda ceiling: (("how", ceiling.how or None),),
-        ),
+        doc.column("how", lambda ceiling: ceiling.how or None),
         title="Ceilings of this place",
         note=_NOTE,
-        reason=lambda ceiling: ceiling.unknown,
     )
     return (place, *_log_table(analysis.answer(logs) or ()))
 
@@ -339,9 +343,7 @@ def _log_table(rates: Sequence[LogRate]) -> tuple[doc.Table, ...]:
             key="device_bytes_per_s",
         ),
         doc.column("share", lambda log: log.share, doc.Form(show=format_share, unit=PERCENT)),
-        ("why not", lambda log: log.absent or doc.MISSING),
         title="Bytes of the log beside what the device takes",
         note=_LOG_NOTE,
-        reason=lambda log: log.absent,
     )
     return (table,)

@@ -472,8 +472,7 @@ def pass_limits(analysis: results.CampaignAnalysis) -> doc.Section:
             f"What a repetition would give: {analysis.unit}.",
         ),
     )
-    title = "What this does and does not show"
-    return doc.Section(anchor="limits", title=title, blocks=(shown, hidden))
+    return doc.Section(anchor="limits", title="Limits", blocks=(shown, hidden))
 
 
 def _parts(analysis: results.CampaignAnalysis) -> str:

@@ -381,7 +381,8 @@ def with_marks(
     for section in sections:
         blocks = tuple(_marked(block, found) for block in section.blocks)
         brief = tuple(_marked(block, found) for block in section.brief)
-        marked = replace(section, blocks=blocks, brief=brief)
+        more = tuple(_marked(block, found) for block in section.more)
+        marked = replace(section, blocks=blocks, brief=brief, more=more)
         yield section if section.anchor == ANCHOR else marked
 
 

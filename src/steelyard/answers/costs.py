@@ -4,7 +4,7 @@ Totals are of the whole run with its ramp, so they are divided by all of its tra
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -24,8 +24,8 @@ from steelyard.answers.results import (
 )
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
-from steelyard.core.measurement import Quantity, Run
-from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, By, Computed, Named, Unit
+from steelyard.core.measurement import Evidence, Quantity, Run
+from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, SECONDS, By, Computed, Named, Unit
 from steelyard.core.schedule import (
     BaselineName,
     Blocks,
@@ -35,7 +35,7 @@ from steelyard.core.schedule import (
     Pausing,
 )
 from steelyard.core.target import EngineName
-from steelyard.core.wording import US_PER_S, format_share
+from steelyard.core.wording import MIB, US_PER_S, format_duration, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
 from steelyard.report.texts import Texts
@@ -426,6 +426,11 @@ class Kind:
     unit: str = ""
     factor: float = 1.0
 
+    @property
+    def heading(self) -> str:
+        """Return the label with its unit."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
 
 KINDS = {
     Cost.SERVER_CPU: Kind(label="CPU of the server", unit="µs", factor=US_PER_S),
@@ -490,8 +495,130 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
         return ()
     told = [*_missing(absent), *([cost_note(analysis)] if changes else [])]
     notes = [doc.Paragraph(text=text) for text in told]
-    blocks: tuple[doc.Block, ...] = (*tables, *notes, *_steadiness(ledger, analysis.experiment))
-    return (doc.Section(anchor="costs", title=TITLE, blocks=blocks),)
+    more: tuple[doc.Block, ...] = (*tables, *notes, *_steadiness(ledger, analysis.experiment))
+    blocks = tuple(_clear_table(changes)) + _counted(analysis)
+    return (doc.Section(anchor="costs", title=TITLE, blocks=blocks, more=more),)
+
+
+# What a DBA knows of his server; the other counters explain these.
+_KNOWN: Final = frozenset(
+    {
+        *(Cost.SERVER_CPU, Cost.THROTTLED, Cost.WAL_BYTES, Cost.WAL_SYNCS, Cost.PAGES_HIT),
+        Cost.PAGES_READ,
+        *(Cost.DEVICE_READ_BYTES, Cost.DEVICE_WRITE_BYTES, Cost.DEVICE_FLUSHES),
+        *(Cost.MAIN_THREAD_CPU, Cost.AOF_BYTES, Cost.READ_AMPLIFICATION),
+    }
+)
+_MOST_CLEAR: Final = 12  # rows of all comparisons together
+_LEAST_VALUE: Final = 0.001  # in the unit of the table
+
+
+def _clear_table(changes: Sequence[LedgerChange]) -> Iterator[doc.Table]:
+    """Yield the known counters that clearly changed, the largest changes of each comparison."""
+    rows: list[tuple[LedgerChange, CostChange]] = []
+    for compared in changes:
+        clear = [each for each in compared.costs if each.cost in _KNOWN and _is_notable(each)]
+        clear.sort(key=lambda each: -abs(each.change.value) if each.change else 0.0)
+        rows += [(compared, each) for each in clear[: max(1, _MOST_CLEAR // len(changes))]]
+    if rows:
+        yield doc.table_of(
+            rows,
+            ("workload", lambda row: row[0].cell.workload),
+            ("configuration", lambda row: row[0].configuration),
+            (f"per {ONE}", lambda row: KINDS[row[1].cost].heading),
+            doc.numbers("baseline", lambda row: _written(row[1].cost, row[1].baseline)),
+            doc.numbers("here", lambda row: _written(row[1].cost, row[1].configuration)),
+            doc.numbers("difference", lambda row: _difference(row[1])),
+            title="Counters that clearly changed",
+            data=lambda row: (*compared_data(row[0]), *_change_data(row[1])),
+        )
+
+
+def _is_notable(cost: CostChange) -> bool:
+    most = max(cost.baseline or 0.0, cost.configuration or 0.0) * KINDS[cost.cost].factor
+    return cost.clear and most >= _LEAST_VALUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCounts:
+    """What the server of a configuration counted in all runs of a cell together.
+
+    Attributes:
+        seconds: Of these runs, ramps included.
+    """
+
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    seconds: Annotated[float, Named("counted_s"), "Seconds of the runs, ramps included."]
+    hit_fraction: Annotated[
+        float | None,
+        Named("buffer_hits_percent"),
+        PERCENT,
+        "Pages found in shared buffers, of all that were asked for, %; may be null.",
+    ]
+    wal_bytes_per_s: Annotated[float | None, "WAL, bytes per second; may be null."]
+    temporary_bytes_per_s: Annotated[
+        float | None, "Written to temporary files, bytes per second; may be null."
+    ]
+    checkpoints: Annotated[float | None, "Checkpoints in these seconds; may be null."]
+    deadlocks: Annotated[float | None, "Deadlocks in these seconds; may be null."]
+
+
+def server_counts(grounds: Grounds) -> tuple[ServerCounts, ...]:
+    """Return the counts of PostgreSQL servers in the order of the cells."""
+    found: dict[tuple[CellKey, str], list[Evidence]] = {}
+    for run in grounds.analysis.runs:
+        if run.evidence is not None and run.evidence.total(Quantity.PAGES_HIT) is not None:
+            found.setdefault((run.cell, run.configuration), []).append(run.evidence)
+    cells = ((each.cell, each.configuration) for each in grounds.analysis.cells)
+    return tuple(_counts(*each, found[each]) for each in cells if each in found)
+
+
+def _counts(cell: CellKey, configuration: str, runs: Sequence[Evidence]) -> ServerCounts:
+    seconds = sum(run.seconds for run in runs)
+
+    def total(quantity: Quantity, by: float = 1.0) -> float | None:
+        counted = [count for run in runs if (count := run.total(quantity)) is not None]
+        return sum(counted) / by if len(counted) == len(runs) and by else None
+
+    hit, read = total(Quantity.PAGES_HIT), total(Quantity.PAGES_READ)
+    asked = (hit or 0.0) + (read or 0.0)
+    return ServerCounts(
+        configuration=configuration,
+        cell=cell,
+        seconds=seconds,
+        hit_fraction=None if hit is None or read is None or not asked else hit / asked,
+        wal_bytes_per_s=total(Quantity.WAL_BYTES, seconds),
+        temporary_bytes_per_s=total(Quantity.TEMPORARY_BYTES, seconds),
+        checkpoints=total(Quantity.CHECKPOINTS),
+        deadlocks=total(Quantity.DEADLOCKS),
+    )
+
+
+_RATE: Final = doc.Form(show=lambda per_s: doc.significant(per_s / MIB), heading="MiB/s")
+_COUNT: Final = doc.Form(show="{:,.0f}".format)
+_HITS: Final = doc.Form(show=format_share, unit=PERCENT)
+_TIME: Final = doc.Form(show=format_duration, unit=SECONDS)
+
+
+def _counted(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
+    """Return the counts at the largest load as a table, if a server told them."""
+    every = analysis.answer(server_counts) or ()
+    rows = [each for each in every if each.cell.load == analysis.experiment.largest_load]
+    if not rows:
+        return ()
+    table = doc.table_of(
+        rows,
+        *cell_columns(analysis.experiment),
+        doc.column("buffer hits", lambda each: each.hit_fraction, _HITS),
+        doc.column("WAL", lambda each: each.wal_bytes_per_s, _RATE, key="wal_bytes_per_s"),
+        doc.column("temporary files", lambda each: each.temporary_bytes_per_s, _RATE),
+        doc.column("checkpoints", lambda each: each.checkpoints, _COUNT),
+        doc.column("deadlocks", lambda each: each.deadlocks, _COUNT),
+        doc.column("in", lambda each: each.seconds, _TIME, key="counted"),
+        title="What the servers counted",
+    )
+    return (table,)
 
 
 def cost_note(analysis: CampaignAnalysis) -> str:

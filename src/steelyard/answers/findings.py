@@ -263,15 +263,17 @@ def _failed_transactions(seen: Observations) -> Iterator[findings.Finding]:
 
 
 def _warm_up(plan: CampaignPlan | None) -> Iterator[findings.Finding]:
-    if plan is None or not plan.warm_up.risk:
+    if plan is None:
         return
     residuals = [loss for loss in plan.warm_up.residual_fraction if loss is not None]
     grave = plan.warm_up.is_grave or max(residuals, default=0.0) > NOTABLE_RESIDUAL
+    if not grave or not plan.warm_up.risk:
+        return  # a fact of the design, which the method tells
     yield findings.Finding(
         code="warm-up-risk",
-        severity=findings.Severity.WARNING if grave else findings.Severity.INFO,
+        severity=findings.Severity.WARNING,
         message=plan.warm_up.risk,
-        remedy="Set a longer `measure.warm_up`, or `measure.prewarm: true`." if grave else "",
+        remedy="Set a longer `measure.warm_up`, or `measure.prewarm: true`.",
         source="METHOD 3.7",
         subject="campaign",
     )
@@ -826,8 +828,17 @@ def finding_section(analysis: results.CampaignAnalysis) -> doc.Section:
         replace(_item(finding), anchor=anchor(place))
         for place, finding in enumerate(findings.grouped(weakening))
     )
-    block: doc.Block = doc.FindingList(items=items) if items else doc.Paragraph(text="No findings.")
-    return doc.Section(anchor="findings", title="Findings", blocks=(block,))
+    shown = tuple(each for each in items if each.code not in _NOT_SEEN)
+    unseen = tuple(each for each in items if each.code in _NOT_SEEN)
+    return doc.Section(
+        anchor="findings",
+        title="Warnings",
+        blocks=(doc.FindingList(items=shown) if shown else doc.Paragraph(text="None."),),
+        more=(doc.FindingList(title="Not measured, not checked", items=unseen),) if unseen else (),
+    )
+
+
+_NOT_SEEN: Final = ("not-measured", findings.NOT_JUDGED)
 
 
 def _item(finding: findings.Finding) -> doc.FindingItem:

@@ -40,7 +40,7 @@ from steelyard.answers.contract import (
     contract_section,
     with_marks,
 )
-from steelyard.answers.costs import campaign_ledger, cost_section
+from steelyard.answers.costs import ServerCounts, campaign_ledger, cost_section, server_counts
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
 from steelyard.answers.durability.rules import ConfigurationDurability, ReplicaLag
 from steelyard.answers.durability.section import durability_section
@@ -115,7 +115,7 @@ from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import ProviderSeries
 from steelyard.core.schedule import Ceiling
-from steelyard.core.wording import format_bytes, format_duration
+from steelyard.core.wording import WorkWords, format_bytes, format_duration
 from steelyard.report import document as doc
 from steelyard.report.document import share
 from steelyard.report.keys import Declared, Schema, keys_of
@@ -133,7 +133,8 @@ class Answer:
         sections: Returns what a report says of it; nothing where it does not arise.
         json: Returns its keys of ``summary.json``, likewise.
         declared: What makes the schema of its keys; None: the file of the schema has them.
-        shown: What the short report of a terminal shows of its sections.
+        chapter: Of a report, that its sections belong to.
+        detail: They are read by whoever asks how a result came about, not by whoever uses it.
         single_pass: True: only where nothing is repeated and compared; False: only elsewhere.
         at_looks: An interim result computes it, too, because findings and lists rest on it.
     """
@@ -143,7 +144,8 @@ class Answer:
     sections: Callable[[results.CampaignAnalysis], Iterable[doc.Section]] = lambda _: ()
     json: Callable[[results.CampaignAnalysis], Mapping[str, doc.Json]] = lambda _: {}
     declared: Declared | None = None
-    shown: doc.Shown = doc.Shown.NOTHING
+    chapter: doc.Chapter = doc.Chapter.RESULTS
+    detail: bool = False
     single_pass: bool | None = None
     at_looks: bool = False
 
@@ -163,7 +165,8 @@ def _computed(
     json: Callable[[results.T], Mapping[str, doc.Json]] | Declared = lambda _: {},
     findings: Callable[[results.Grounds], Iterable[Finding]] = lambda _: (),
     *,
-    shown: doc.Shown = doc.Shown.NOTHING,
+    chapter: doc.Chapter = doc.Chapter.RESULTS,
+    detail: bool = False,
     single_pass: bool | None = None,
     at_looks: bool = False,
 ) -> Answer:
@@ -183,7 +186,8 @@ def _computed(
         sections=told,
         json=for_programs,
         declared=json if isinstance(json, Declared) else None,
-        shown=shown,
+        chapter=chapter,
+        detail=detail,
         single_pass=single_pass,
         at_looks=at_looks,
     )
@@ -225,8 +229,14 @@ ANSWERS: Final = (
     ),
     Answer(compute=campaign_latency),
     Answer(compute=campaign_ledger),
-    Answer(sections=_always(result_section), shown=doc.Shown.ALL, single_pass=False),
-    Answer(sections=script_section, shown=doc.Shown.ALL, single_pass=False),
+    _computed(
+        server_counts,
+        json=Declared(
+            tuple[ServerCounts, ...], "server_counts", "What PostgreSQL servers counted in runs."
+        ),
+    ),
+    Answer(sections=_always(result_section), single_pass=False),
+    Answer(sections=script_section, single_pass=False),
     _computed(
         smallest_values,
         json=Declared(
@@ -236,16 +246,15 @@ ANSWERS: Final = (
         ),
         single_pass=False,
     ),
-    Answer(sections=_always(pass_result), shown=doc.Shown.ALL, single_pass=True),
-    Answer(sections=what_lasts, shown=doc.Shown.ALL, single_pass=True),
+    Answer(sections=_always(pass_result), single_pass=True),
+    Answer(sections=what_lasts, single_pass=True),
     Answer(sections=gate_section, json=gate_json, declared=GATE, single_pass=False),
-    Answer(sections=rate_section, json=published_json, declared=PUBLISHED, shown=doc.Shown.ALL),
+    Answer(sections=rate_section, json=published_json, declared=PUBLISHED),
     _computed(
         analyse_noise,
         noise_section,
         Declared(NoiseFloor, "noise", "Differences that the set-up can see, from an A/A campaign."),
         lambda grounds: noise_findings(grounds.analysis),
-        shown=doc.Shown.ALL,
         single_pass=False,
     ),
     _computed(
@@ -258,7 +267,7 @@ ANSWERS: Final = (
             " run.",
         ),
         contract_findings,
-        shown=doc.Shown.ALL,
+        chapter=doc.Chapter.SETUP,
     ),
     _computed(
         instance_noise,
@@ -273,7 +282,6 @@ ANSWERS: Final = (
         sections=attribution_section,
         json=attribution_json,
         declared=ATTRIBUTION,
-        shown=doc.Shown.ALL,
         single_pass=False,
     ),
     _computed(
@@ -281,18 +289,17 @@ ANSWERS: Final = (
         capacity_section,
         Declared(OpenLoops),
         lambda grounds: capacity_findings(grounds.record),
-        shown=doc.Shown.ALL,
         single_pass=False,
     ),
     Answer(sections=chart_section),
-    Answer(sections=_always(cell_section), shown=doc.Shown.ALL),
-    Answer(sections=_always(comparison_section), shown=doc.Shown.ALL, single_pass=False),
-    Answer(sections=request_section, shown=doc.Shown.ALL),
+    Answer(sections=_always(cell_section)),
+    Answer(sections=_always(comparison_section), single_pass=False, detail=True),
+    Answer(sections=request_section),
     Answer(
         sections=latency_section,
         json=lambda analysis: _LATENCY.of(analysis.answer(campaign_latency)),
         declared=_LATENCY,
-        shown=doc.Shown.ALL,
+        chapter=doc.Chapter.LATENCY,
     ),
     _computed(
         measured_lags,
@@ -300,12 +307,12 @@ ANSWERS: Final = (
             tuple[ReplicaLag, ...], "replica_lag", "How far replicas were behind under writes."
         ),
     ),
-    Answer(sections=durability_section, shown=doc.Shown.TABLES),  # the reasons are in the files
+    Answer(sections=durability_section),  # the reasons are in the files
     _computed(
         traced,
         plan_section,
         Declared(tuple[TracedStatement, ...], "plans", "Plans of the statements of scripts."),
-        shown=doc.Shown.ALL,
+        chapter=doc.Chapter.WHY,
     ),
     _computed(
         tallied,
@@ -315,30 +322,32 @@ ANSWERS: Final = (
             "statement_uses",
             "Times of statements on the server, by pg_stat_statements; each load and comparison.",
         ),
-        shown=doc.Shown.TABLES,
         single_pass=False,
+        chapter=doc.Chapter.WHY,
+        detail=True,
     ),
     Answer(
         compute=fit_of_statements,
         sections=statement_section,
         json=statements_json,
         declared=STATEMENTS,
-        shown=doc.Shown.ALL,
+        chapter=doc.Chapter.WHY,
     ),
     Answer(compute=waits_of),
-    # `steelyard explain` shows the tables.
+    Answer(sections=explained_section, chapter=doc.Chapter.WHY),
     _computed(
         campaign_reasons,
         lambda analysis, _: budget_section(analysis),
         Declared(Reasons),
-        shown=doc.Shown.WORDS,
+        chapter=doc.Chapter.WHY,
     ),
-    Answer(sections=cost_section),
+    Answer(sections=cost_section, chapter=doc.Chapter.WHY),
     _computed(
         devices.devices_and_waits,
         devices.device_section,
         Declared(devices.DevicesAndWaits),
-        shown=doc.Shown.ALL,
+        chapter=doc.Chapter.WHY,
+        detail=True,
     ),
     _computed(
         devices.read_figures,
@@ -350,7 +359,8 @@ ANSWERS: Final = (
             " system for, in cells with at least 16 MiB of reads that were a tenth of it or more:"
             " medians over blocks.",
         ),
-        shown=doc.Shown.ALL,
+        chapter=doc.Chapter.WHY,
+        detail=True,
     ),
     Answer(
         compute=money.analyse_money,
@@ -367,9 +377,10 @@ ANSWERS: Final = (
             "Counts of the provider of servers, one for each server and metric.",
         ),
         money.provider_findings,
-        shown=doc.Shown.TABLES,
+        chapter=doc.Chapter.WHY,
+        detail=True,
     ),
-    Answer(compute=timelines, sections=timeline_section),
+    Answer(compute=timelines, sections=timeline_section, detail=True),
     _computed(
         checkpoint_phases,
         json=Declared(
@@ -387,13 +398,11 @@ ANSWERS: Final = (
             "scalability",
             "Throughput over clients, if 5 or more numbers of clients ran without a rate.",
         ),
-        shown=doc.Shown.ALL,
         single_pass=False,
     ),
-    Answer(findings=burst_findings, sections=sustained_section, shown=doc.Shown.ALL),
-    Answer(sections=explained_section, shown=doc.Shown.ALL),
-    Answer(sections=_always(finding_section), shown=doc.Shown.ALL),
-    Answer(sections=_always(settings_section), shown=doc.Shown.ALL, single_pass=False),
+    Answer(findings=burst_findings, sections=sustained_section),
+    Answer(sections=_always(finding_section), chapter=doc.Chapter.WARNINGS),
+    Answer(sections=_always(settings_section), single_pass=False, chapter=doc.Chapter.SETUP),
     _computed(
         logs,
         json=Declared(
@@ -404,11 +413,13 @@ ANSWERS: Final = (
         sections=_always(fact_section),
         json=lambda analysis: _LIMITS.of(analysis.ceilings),
         declared=_LIMITS,
+        chapter=doc.Chapter.SETUP,
+        detail=True,
     ),
-    Answer(sections=_always(method_section)),
-    Answer(sections=_always(limits_section), single_pass=False),
-    Answer(sections=_always(pass_limits), single_pass=True),
-    Answer(sections=_always(command_section)),
+    Answer(sections=_always(method_section), chapter=doc.Chapter.SETUP),
+    Answer(sections=_always(limits_section), single_pass=False, chapter=doc.Chapter.LIMITS),
+    Answer(sections=_always(pass_limits), single_pass=True, chapter=doc.Chapter.LIMITS),
+    Answer(sections=_always(command_section), chapter=doc.Chapter.REPRODUCE),
 )
 
 
@@ -421,9 +432,10 @@ def build_document(analysis: results.CampaignAnalysis) -> doc.Document:
         contest = doc.versus(f"{len(experiment.contenders)} others", experiment.baseline)
     if experiment.attribution is not None:
         contest = design_words(experiment.attribution)
+    in_order = sorted(ANSWERS, key=lambda answer: tuple(doc.Chapter).index(answer.chapter))
     sections = (
-        replace(section, shown=answer.shown)
-        for answer in ANSWERS
+        _placed(section, answer)
+        for answer in in_order
         if answer.single_pass in (None, single)
         for section in answer.sections(analysis)
     )
@@ -442,9 +454,27 @@ def build_document(analysis: results.CampaignAnalysis) -> doc.Document:
     return doc.filled(document, experiment.words)
 
 
+def _placed(section: doc.Section, answer: Answer) -> doc.Section:
+    """Return a section in its chapter, as a detail where its answer is one."""
+    placed = replace(section, chapter=answer.chapter)
+    return replace(placed, blocks=(), more=section.every) if answer.detail else placed
+
+
 def summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     """Return what ``summary.json`` holds: plain values, ready for ``json.dumps``."""
-    return doc.worded(_summary(analysis), analysis.experiment.words)
+    words = analysis.experiment.words
+    return {key: _worded(value, words) for key, value in _summary(analysis).items()}
+
+
+def _worded(value: doc.Json, words: WorkWords) -> doc.Json:
+    """Return a value with an engine's words in all its texts; its keys are the same for all."""
+    if isinstance(value, str):
+        return words.fill(value)
+    if isinstance(value, list):
+        return [_worded(each, words) for each in value]
+    if isinstance(value, dict):
+        return {key: _worded(each, words) for key, each in value.items()}
+    return value
 
 
 _CAMPAIGN: Final = Declared(results.CampaignAnalysis)

@@ -1,7 +1,7 @@
 """The charts and tables of a report: cells, comparisons, stalls, settings that differ, facts."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, product
 from operator import attrgetter, itemgetter
@@ -15,7 +15,7 @@ from steelyard.answers.result.section import rankings
 from steelyard.answers.sustained.compute import within_bursts
 from steelyard.answers.turns import absolute_words
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
-from steelyard.core.findings import Fact
+from steelyard.core.findings import Estimate, Fact, Validity
 from steelyard.core.measurement import Run
 from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import CellKey, Load, Turn
@@ -33,15 +33,13 @@ _ASIDE_IN_ALL = 0.64  # so that the combinations of factors stay nearer to their
 def chart_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return the charts that have something to show; nothing when none has."""
     effects = tuple(figure for figure in _effects_by_load(analysis) if figure.rows)
-    if rankings(analysis):  # where they are many, the picture of all effects is read with them
-        alone = doc.Section(anchor="effects", title="All effects", blocks=effects, first=True)
-        return (alone, *_charts(_loads(analysis), _blocks(analysis), _strips(analysis)))
-    return _charts(*effects, _loads(analysis), _blocks(analysis), _strips(analysis))
-
-
-def _charts(*figures: doc.Figure) -> tuple[doc.Section, ...]:
-    drawn = tuple(figure for figure in figures if len(figure.rows) > 1)  # a dot is not a chart
-    return (doc.Section(anchor="charts", title="Charts", blocks=drawn),) if drawn else ()
+    course = _loads(analysis), _blocks(analysis), _strips(analysis)
+    more = tuple(figure for figure in course if len(figure.rows) > 1)  # a dot is not a chart
+    # Where they are many, the picture of all effects is read with them.
+    first = bool(rankings(analysis))
+    drawn = doc.Section(anchor="effects", title="Effects", blocks=effects, first=first)
+    details = doc.Section(anchor="charts", title="Course of the campaign", more=more)
+    return tuple(each for each in (drawn, details) if each.every)
 
 
 def _effects_by_load(analysis: results.CampaignAnalysis) -> tuple[doc.Figure, ...]:
@@ -300,13 +298,13 @@ def _seconds(
 
 _CELL_NOTE = (
     "Medians over the runs of complete blocks, with the signed-rank interval over blocks (none"
-    " below 6 blocks). They move with the machine: compare configurations by the table of"
-    " comparisons only."
+    " below 6 blocks). They move with the machine: compare configurations by their effects only."
 )
-_BRIEF = (
-    "Effects are ratios within blocks, not of the medians under Cells: where the machine moved"
-    " between blocks the two differ, even in sign."
+_EFFECTS = (
+    "Rates are medians, effects are ratios within blocks: where the machine moved between blocks"
+    " the two differ, even in sign."
 )
+_RATES: Final = "Rates and effects"
 _SINGLE_NOTE = (
     "One run each, in the order of the table's workloads and loads: there is no interval, and "
     "rows must not be compared with one another."
@@ -341,7 +339,6 @@ def comparison_section(analysis: results.CampaignAnalysis) -> doc.Section:
         data=row_of,
         title=title,
         note=_comparison_note(analysis),
-        brief=_BRIEF,
         tone=results.tone_of,
         tone_column=6,
     )
@@ -355,31 +352,21 @@ def _clients(load: Load) -> str:
 
 
 def _comparison_note(analysis: results.CampaignAnalysis) -> str:
-    ratios = (
-        "Effects come from the ratios within blocks, not from the medians in the cells. "
-        f"More time is about what would decide {doc.share(analysis.experiment.stop.detect)}."
-    )
+    ratios = f"More time is about what would decide {doc.share(analysis.experiment.stop.detect)}."
     if len(analysis.experiment.closed_loads) == 1:
         return f"With one load, each result and its cell rest on the same blocks. {ratios}"
     first = (
         "" if analysis.plan is None else f" (from block {analysis.plan.stopping.cell_first_look})"
     )
     if has_many_cells(len(analysis.experiment.closed_loads)):
-        return f"{_many_cells_note(analysis, first)} {ratios}"
+        return (
+            f"{len(analysis.experiment.closed_loads)} cells{first}: those called faster or slower"
+            " are wrong in 5 % of cases at most (false discovery rate), the others have wider,"
+            f" simultaneous intervals (docs/methods.md, 3.5). {ratios}"
+        )
     return (
         f"Simultaneous intervals{first}: those of one configuration and workload hold together at "
         f"{doc.CONFIDENCE}, so each is wider than it would be alone. {ratios}"
-    )
-
-
-def _many_cells_note(analysis: results.CampaignAnalysis, first: str) -> str:
-    return (
-        f"{len(analysis.experiment.closed_loads)} cells{first}: too many for simultaneous intervals"
-        " alone. Those called faster or slower were chosen so that at most 5 % of them are expected"
-        " to be wrong (false discovery rate), and their intervals hold at"
-        f" {doc.CONFIDENCE} on average. The others have simultaneous intervals, which are wider:"
-        " not to"
-        " be called different is no evidence of being equal."
     )
 
 
@@ -410,10 +397,10 @@ def _stall_blocks(stalls: tuple[results.StallTest, ...]) -> tuple[doc.Block, ...
 
 
 def cell_section(analysis: results.CampaignAnalysis) -> doc.Section:
-    """Return what was measured in each cell."""
+    """Return the measurements of each cell, with the effects if cells were compared."""
     if not analysis.cells:
         text = "Not measured: no block is complete."
-        return doc.Section(anchor="cells", title="Cells", blocks=(doc.Paragraph(text=text),))
+        return doc.Section(anchor="cells", title=_RATES, blocks=(doc.Paragraph(text=text),))
     latency, limited = analysis.answer(campaign_latency), analysis.answer(within_bursts)
 
     def tail_s(cell: results.CellSummary) -> float | None:
@@ -447,19 +434,71 @@ def cell_section(analysis: results.CampaignAnalysis) -> doc.Section:
         *((doc.column("lasting", lasting),) if limited else ()),
         title="Cells",
         note=_note(analysis),
-        brief=absolute_words(analysis.plan),
         tone=lambda c: doc.TONES[c.validity],
         tone_column=8 + len(tail),
         data=row_of,
     )
-    return doc.Section(anchor="cells", title="Cells", blocks=(table,))
+    by_workload = tuple(_by_workload(analysis))
+    more = (table,) if by_workload else ()
+    return doc.Section(anchor="cells", title=_RATES, blocks=by_workload or (table,), more=more)
+
+
+def _by_workload(analysis: results.CampaignAnalysis) -> Iterator[doc.Table]:
+    """Yield the rates and effects of each workload whose cells were compared."""
+    found = {(c.workload, c.configuration, c.load): c for c in analysis.comparisons if c.load}
+    names = [workload.name for workload in analysis.experiment.workloads]
+    last = names[-1]
+    margin = analysis.experiment.stop.margin
+    base, loads = analysis.experiment.baseline, analysis.experiment.closed_loads
+    for name in names:
+        cells = [cell for cell in analysis.cells if cell.cell.workload == name]
+        rows = [(cell, found.get((name, cell.configuration, cell.cell.load))) for cell in cells]
+        if not any(compared for _, compared in rows):
+            continue
+        yield doc.table_of(
+            rows,
+            (doc.number_column("clients"), lambda row: _clients(row[0].cell.load)),
+            (
+                doc.number_column("threads", spare=len({load.threads for load in loads}) == 1),
+                lambda row: str(row[0].cell.load.threads),
+            ),
+            ("configuration", lambda row: row[0].configuration),
+            (doc.number_column(RATE, RATE_UNIT), lambda row: doc.rate(row[0].tps.value)),
+            (doc.number_column("effect"), lambda row: doc.effect_value(_effect(row))),
+            (
+                doc.number_column(f"{doc.CONFIDENCE} interval"),
+                lambda row: doc.effect_interval(_effect(row)),
+            ),
+            ("verdict", lambda row: _verdict(row, base, margin)),
+            title=name,
+            note=f"{_EFFECTS} {absolute_words(analysis.plan)}".strip() if name == last else "",
+            tone=lambda row: results.tone_of(row[1]) if row[1] else doc.Tone.PLAIN,
+            tone_column=6,
+            data=lambda row: (
+                *row_of(row[0]),
+                *doc.Form(unit=PERCENT).data("effect", _effect(row)),
+            ),
+        )
+
+
+_Compared = tuple[results.CellSummary, results.Comparison | None]
+
+
+def _effect(row: _Compared) -> Estimate | None:
+    return row[1].effect if row[1] is not None else None
+
+
+def _verdict(row: _Compared, baseline: str, margin: float) -> str:
+    cell, compared = row
+    word = "baseline" if cell.configuration == baseline else doc.MISSING
+    doubt = "" if cell.validity is Validity.VALID else f" ({cell.validity.value})"
+    return f"{results.verdict_word(compared, margin) if compared else word}{doubt}"
 
 
 def _note(analysis: results.CampaignAnalysis) -> str:
     experiment = analysis.experiment
     told = _SINGLE_NOTE if experiment.is_single_pass else _CELL_NOTE
-    turns = absolute_words(analysis.plan)
-    return " ".join(filter(None, (told, turns, results.one_key_label(experiment))))
+    return " ".join(filter(None, (told, results.one_key_label(experiment))))
 
 
 _TAIL: Final = doc.Form(show=doc.milliseconds, unit=SECONDS, heading="ms")
@@ -475,18 +514,36 @@ def settings_section(analysis: results.CampaignAnalysis) -> doc.Section:
         return doc.Section(anchor="settings", title=title, blocks=(doc.Paragraph(text=text),))
     if analysis.experiment.attribution is not None:
         return level_settings(analysis, analysis.experiment.attribution, title)
-    table = doc.table_of(
-        analysis.settings,
+    asked, others = (
+        tuple(each for each in analysis.settings if each.requested is wanted)
+        for wanted in (True, False)
+    )
+    note = "As the running servers reported them, not as they were asked for."
+    tables = [
+        _settings_table(analysis, each, heading, note)
+        for each, heading in ((asked, title), (others, "Settings that differ unasked"))
+        if each
+    ]
+    shown = tuple(tables[:1])
+    return doc.Section(anchor="settings", title=title, blocks=shown, more=tuple(tables[1:]))
+
+
+def _settings_table(
+    analysis: results.CampaignAnalysis,
+    settings: Sequence[results.SettingDifference],
+    title: str,
+    note: str,
+) -> doc.Table:
+    return doc.table_of(
+        settings,
         ("setting", lambda each: each.name),
         *(
             (doc.number_column(name), partial(lambda name, each: _shown(each.values[name]), name))
             for name in (each.name for each in analysis.experiment.configurations)
         ),
-        ("asked for", lambda each: "yes" if each.requested else "no"),
         title=title,
-        note="As the running servers reported them, not as they were asked for.",
+        note=note,
     )
-    return doc.Section(anchor="settings", title=title, blocks=(table,))
 
 
 def _shown(value: str | None) -> str:

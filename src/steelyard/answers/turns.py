@@ -382,17 +382,8 @@ BACKGROUND: Final = (
     " with pauses for background work, which catches up in the turns of the others."
 )
 _ABSOLUTE: Final = (
-    f"Measured in turns beside servers that stood still: this is not the {RATE} of a server that"
-    " runs alone without pauses. Compare, do not quote."
-)
-_ABSOLUTE_ALONE: Final = (
-    f"Measured in turns, with pauses for background work: this is not the {RATE} of a server that"
-    " is under load without pauses. Compare, do not quote."
-)
-ABSOLUTE_LATENCY: Final = (
-    f"Measured in turns: pauses are taken off each {ONE} that one fell into, and those that end"
-    " while a turn settles do not count. A server that runs alone without pauses has other"
-    " latencies."
+    f"Measured in turns: this is not the {RATE} of a server that runs alone without pauses."
+    " Compare, do not quote."
 )
 CUT_LATENCY: Final = (
     f"Measured in turns in which the load generator alone stood still: a {ONE} that a pause fell"
@@ -461,9 +452,7 @@ def seconds_words(turns: TurnTimes, run_time_s: float) -> str:
 
 def absolute_words(plan: CampaignPlan | None) -> str:
     """Return what figures of turns are not; empty of figures that were taken in one piece."""
-    if plan is None or plan.mode is not Mode.ALTERNATING:
-        return ""
-    return _ABSOLUTE_ALONE if plan.pausing is Pausing.GENERATOR else _ABSOLUTE
+    return _ABSOLUTE if plan is not None and plan.mode is Mode.ALTERNATING else ""
 
 
 def memory_words(memory: SharedMemory) -> str:

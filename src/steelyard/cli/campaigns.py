@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -242,20 +243,18 @@ def print_answer(
 def print_document(form: str, document: Document) -> None:
     """Print every section of a document in a form; as text for this terminal."""
     is_text = form == "text"
-    text = for_this_terminal(document, whole=True) if is_text else in_form(document, form)
+    text = for_this_terminal(document) if is_text else in_form(document, form)
     click.echo(text, nl=False)
 
 
-def for_this_terminal(
-    document: Document, *, files: tuple[str, ...] = (), whole: bool = False, more: str = ""
-) -> str:
+def for_this_terminal(document: Document, *, files: tuple[str, ...] = (), more: str = "") -> str:
     """Return a document as wide as the terminal, in colour where it is one and wants it.
 
     Args:
         document: To be shown.
-        files: Where the whole report lies.
-        whole: Every section of it: lists may be wider than what is read as text.
-        more: The command that shows the rest; where it is given, only the first screen is shown.
+        files: Where it lies.
+        more: The command that shows the rest; where it is given, only the first screen is shown,
+            as wide as what is read as text.
     """
     terminal = sys.stdout.isatty()
     asked = os.environ.get("COLUMNS", "")
@@ -263,13 +262,12 @@ def for_this_terminal(
     if not width and terminal:
         width = os.get_terminal_size().columns
     # A fresh pseudo terminal may claim to have no columns.
-    width = width or (_WIDEST if whole else _WIDTH_UNKNOWN)
+    width = width or (_WIDTH_UNKNOWN if more else _WIDEST)
     return render_terminal(
         document,
-        max(_NARROWEST, width if whole else min(width, _WIDEST)),
+        max(_NARROWEST, min(width, _WIDEST) if more else width),
         colour=terminal and "NO_COLOR" not in os.environ,
         files=files,
-        whole=whole,
         more=more,
     )
 
@@ -296,7 +294,9 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
 
     document = build_document(analysis)
     write_text(path / "summary.json", as_json(summary(analysis)), error_type=wording.RecordError)
-    write_text(path / "report.md", render_markdown(document), error_type=wording.RecordError)
+    write_text(
+        path / "report.md", render_markdown(document, short=True), error_type=wording.RecordError
+    )
     write_text(path / "report.html", render_html(document), error_type=wording.RecordError)
     if can_make_tables():
         write_tables(record, path)
@@ -324,29 +324,30 @@ def write_again(
     return None
 
 
-def rendered(analysis: CampaignAnalysis, form: str) -> str:
-    """Return the report in a form other than text."""
+def rendered(analysis: CampaignAnalysis, form: str, *, full: bool = False) -> str:
+    """Return the report in a form other than text, ``full`` with its details."""
     from steelyard.answers.report import build_document, summary
 
     if form == "json":
         return as_json(summary(analysis))
-    return in_form(build_document(analysis), form)
+    return in_form(build_document(analysis), form, short=not full)
 
 
-def in_form(document: Document, form: str) -> str:
-    """Return a document in a form: ``csv``, ``markdown``, ``summary``, ``html``.
+def in_form(document: Document, form: str, *, short: bool = False) -> str:
+    """Return a document in a form, ``short`` without its details: ``csv``, ``markdown``, ...
 
     Raises:
         InputError: It has no table, and CSV is made of tables.
     """
     from steelyard.report import html
 
-    text = {
+    renderers: dict[str, Callable[[Document], str]] = {
         "csv": html.render_csv,
-        "markdown": html.render_markdown,
+        "markdown": partial(html.render_markdown, short=short),
         "summary": html.render_summary,
-        "html": html.render_html,
-    }[form](harmless(document))
+        "html": partial(html.render_html, opened=not short),
+    }
+    text = renderers[form](harmless(document))
     if not text:
         raise wording.InputError(
             f"-o {form}: this answer has no table", hint="Use -o text or -o json."
@@ -368,14 +369,14 @@ def show(
         analysis: The campaign.
         path: Its directory.
         form: As the command line names it.
-        full: Tables and findings, too.
+        full: Every section, with its details.
         is_written: The files beside the record are written, or about to be; else only those are
             named that are there.
     """
     from steelyard.answers.report import build_document
 
     if form != "text":
-        click.echo(rendered(analysis, form), nl=False)
+        click.echo(rendered(analysis, form, full=full), nl=False)
         return
     document = build_document(analysis)
     names = [path / name for name in ("report.html", "report.md", "summary.json")]

@@ -10,7 +10,7 @@ from steelyard.cli.options import campaign_argument, gate_options, output_option
 @click.command("report")
 @campaign_argument
 @output_option("summary")
-@click.option("--full", is_flag=True, help="Show tables and findings, too (text only).")
+@click.option("--full", is_flag=True, help="Show every chapter with its details.")
 @click.option(
     "--write", is_flag=True, help="Also write report.html, report.md, summary.json and the tables."
 )
@@ -32,8 +32,8 @@ def command(
     the same to the byte. --gate sets the conditions of what is printed; the files have those of the
     run.
     """
-    if full and form != "text":
-        raise click.UsageError(f"--full is for text: {form} has a length of its own.")
+    if full and form not in ("text", "markdown", "html"):
+        raise click.UsageError(f"--full is for text, markdown and html: {form} has all or nothing.")
     from steelyard.answers.campaign import analyse
     from steelyard.cli.campaigns import Gate, named_or_newest, show, write_again
     from steelyard.record.directory import read_campaign

@@ -446,6 +446,16 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {rest} min" if rest else f"{hours} h"
 
 
+def format_about(seconds: float) -> str:
+    """Return a foretold time without false precision: ``50 min``, ``3 h 20 min``, ``17 h``."""
+    hours = seconds / 3600.0
+    if hours < 2.0:
+        return format_duration(seconds)
+    if hours < 10.0:
+        return format_duration(round(hours * 6.0) * 600.0)
+    return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"
+
+
 def whole_minutes(seconds: float) -> int:
     """Return the fewest minutes that are as long, as a budget is written."""
     return math.ceil(seconds / SECONDS_PER_MINUTE)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum, StrEnum
-from functools import cache, partial
+from functools import cache
 from operator import is_
 from typing import Any, Final, TypeVar
 
@@ -291,6 +291,11 @@ class Table:
     gist: str = ""
     spare: bool = False
 
+    def tells_apart(self, place: int) -> bool:
+        """Return whether texts of a column differ in rows that are alike in all before it."""
+        before, with_it = ({row.cells[:end] for row in self.rows} for end in (place, place + 1))
+        return self.columns[place].align is Align.LEFT and len(with_it) > len(before)
+
 
 Datum = tuple[str, Value]  # with the key under which programs find it
 
@@ -437,17 +442,6 @@ def table_of(
     )
 
 
-def transposed(table: Table, head: str) -> Table:
-    """Return a table with a row for each column; its data stay as they are."""
-    columns = tuple(number_column(row.cells[0]) for row in table.rows)
-    rows = (
-        Row(cells=(column.heading, *(row.cells[place] for row in table.rows)))
-        for place, column in enumerate(table.columns)
-    )
-    _, *shown = rows
-    return replace(table, columns=(Column(name=head), *columns), rows=tuple(shown))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A chart to be drawn, with the numbers behind it.
@@ -515,13 +509,15 @@ class FindingList:
     """Findings, gravest first."""
 
     items: tuple[FindingItem, ...]
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command line to be copied."""
+    """A command line to be copied, or lines of another language."""
 
     text: str
+    language: str = "sh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -535,13 +531,19 @@ class KeyValues:
 Block = Paragraph | BulletList | VerdictCards | Table | Figure | FindingList | Command | KeyValues
 
 
-class Shown(StrEnum):
-    """What the short report of a terminal shows of a section; the rest is in the files."""
+_FEW_TITLES: Final = 2
 
-    NOTHING = "nothing"
-    WORDS = "words"
-    TABLES = "tables"
-    ALL = "all"
+
+class Chapter(StrEnum):
+    """The chapters of a report, in their order."""
+
+    RESULTS = "Results"
+    WHY = "Why"
+    LATENCY = "Latency"
+    WARNINGS = "Warnings"
+    SETUP = "Setup"
+    LIMITS = "Limits"
+    REPRODUCE = "Reproduce"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -552,14 +554,44 @@ class Section:
         anchor: Stable name within the document, for links.
         first: It answers the question itself: on the first screen of a terminal, never folded.
         brief: What stands for its blocks on that screen and in a summary; nothing for all of them.
+        more: Details: closed on a page, and printed by the whole report alone.
+        chapter: Of a report; None: it is a part of its own.
     """
 
     anchor: str
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...] = ()
     first: bool = False
     brief: tuple[Block, ...] = ()
-    shown: Shown = Shown.NOTHING
+    more: tuple[Block, ...] = ()
+    chapter: Chapter | None = None
+
+    @property
+    def every(self) -> tuple[Block, ...]:
+        """Return its blocks with its details."""
+        return (*self.blocks, *self.more)
+
+    @property
+    def more_title(self) -> str:
+        """Return the name of its details."""
+        if not self.blocks:
+            return self.title
+        titles = {title: None for block in self.more if (title := getattr(block, "title", ""))}
+        return "; ".join(titles) if 0 < len(titles) <= _FEW_TITLES else f"{self.title}, in full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A chapter with its sections, or a section without a chapter."""
+
+    anchor: str
+    title: str
+    sections: tuple[Section, ...]
+
+    @property
+    def first(self) -> bool:
+        """Return whether a section of it answers the question itself."""
+        return any(section.first for section in self.sections)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -585,6 +617,18 @@ class Document:
     links: tuple[Link, ...] = ()
     query: str | None = None
     refresh_s: int | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return the sections by their chapters."""
+        grouped: dict[str, list[Section]] = {}
+        for each in self.sections:
+            name = f"chapter-{each.chapter.lower()}" if each.chapter else each.anchor
+            grouped.setdefault(name, []).append(each)
+        return tuple(
+            Part(anchor=name, title=group[0].chapter or group[0].title, sections=tuple(group))
+            for name, group in grouped.items()
+        )
 
     @property
     def is_long(self) -> bool:
@@ -640,7 +684,6 @@ CONFIDENCE = "95 %"
 POINTWISE = (
     "Intervals are pointwise at 95 %, over blocks (none below 6), and take part in no verdict."
 )
-_S_PER_H = 3600.0
 
 
 def present(value: float | None) -> float | None:
@@ -724,24 +767,6 @@ def milliseconds(seconds: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
-def signed_ms(estimate: Estimate, *, plus: bool = False) -> str:
-    """Return milliseconds with their interval: ``0.41 [0.39, 0.43]``."""
-    return with_interval(estimate, partial(_ms, plus=plus))
-
-
-def _ms(seconds: float, *, plus: bool) -> str:
-    sign = "-" if seconds < 0 else "+" if plus else ""
-    return sign + milliseconds(abs(seconds))
-
-
-def microseconds(seconds: float | None) -> str:
-    """Return a duration in µs with two significant digits or more, or a dash."""
-    if present(seconds) is None or seconds is None:
-        return MISSING
-    value = seconds * wording.US_PER_S
-    return f"{value:,.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
-
-
 def p_value(value: float) -> str:
     """Return a probability without false precision."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
@@ -796,16 +821,6 @@ def changed_ms(seconds: float) -> str:
     return part_ms(seconds, signed=True)
 
 
-def about(seconds: float) -> str:
-    """Return a foretold time without false precision: ``50 min``, ``3 h 20 min``, ``17 h``."""
-    hours = seconds / _S_PER_H
-    if hours < 2.0:
-        return wording.format_duration(seconds)
-    if hours < 10.0:
-        return wording.format_duration(round(hours * 6.0) / 6.0 * _S_PER_H)
-    return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"
-
-
 FORMAT: Final = 2  # of ``summary.json`` and of whatever else is printed for programs
 _SIGNIFICANT = 12
 
@@ -849,26 +864,3 @@ def _plain(value: Json | Estimate | Enum | tuple[Json, ...]) -> Json:
     if isinstance(value, float):
         return number(value)
     return [_plain(part) for part in value] if isinstance(value, tuple | list) else value
-
-
-def effect_json(estimate: Estimate | None, name: str = "effect") -> dict[str, Json]:
-    """Return the keys of a relative effect: in percent, with both bounds or none."""
-    low, high = bounds(estimate) or (None, None)
-    return {
-        f"{name}_percent": None if estimate is None else percent(estimate.value),
-        "low_percent": percent(low),
-        "high_percent": percent(high),
-    }
-
-
-def worded(value: dict[str, Json], words: WorkWords) -> dict[str, Json]:
-    """Return an object with an engine's words in all its texts; its keys are the same for all."""
-    return {key: _worded(each, words) for key, each in value.items()}
-
-
-def _worded(value: Json, words: WorkWords) -> Json:
-    if isinstance(value, str):
-        return words.fill(value)
-    if isinstance(value, list):
-        return [_worded(each, words) for each in value]
-    return worded(value, words) if isinstance(value, dict) else value

@@ -20,9 +20,10 @@ from steelyard.report.charts import INSTALL, can_draw, on_white, settle
 from steelyard.report.document import Align
 
 
-def render_html(document: doc.Document) -> str:
-    """Return the whole document; charts are drawn into it where that is possible."""
-    return _environment().get_template("report.html.j2").render(document=document)
+def render_html(document: doc.Document, *, opened: bool = False) -> str:
+    """Return the document, charts drawn into it where that is possible; its details are closed."""
+    template = _environment().get_template("report.html.j2")
+    return template.render(document=document, opened=opened)
 
 
 @cache
@@ -121,8 +122,8 @@ _CODE = re.compile(
 _MARK = {doc.Tone.WARNING: "**Note:** ", doc.Tone.ERROR: "**Attention:** "}
 
 
-def render_markdown(document: doc.Document) -> str:
-    """Return the whole document; charts are described in words."""
+def render_markdown(document: doc.Document, *, short: bool = False) -> str:
+    """Return the document, unless it is ``short`` with its details and its charts in words."""
     parts = [f"# {escape(document.title)}", escape(document.subtitle)]
     parts += [escape(text) for text in (document.place, document.description) if text]
     parts += map(_block, document.setup)
@@ -135,12 +136,40 @@ def render_markdown(document: doc.Document) -> str:
         if link is not None
     }
     anchors = {f"#{section.anchor}" for section in document.sections}
-    for section in document.sections:
-        if f"#{section.anchor}" in linked:
-            parts.append(f'<a id="{section.anchor}"></a>')
-        parts.append(f"## {escape(section.title)}")
-        parts += [_titled(_to(anchors, block), section.title) for block in section.blocks]
+    for part in document.parts:
+        parts.append(f"## {escape(part.title)}")
+        for section in part.sections:
+            if f"#{section.anchor}" in linked:
+                parts.append(f'<a id="{section.anchor}"></a>')
+            if section.blocks:
+                parts += _headed(section.title, part.title)
+                parts += [_shown(_to(anchors, b), section.title, short) for b in section.blocks]
+        detailed = [section for section in part.sections if section.more]
+        if detailed and short:
+            names = "; ".join(section.more_title for section in detailed)
+            parts.append(f"Details, with `steelyard report DIR --full`: {escape(names)}.")
+            continue
+        for section in detailed:
+            parts += _headed(section.more_title, part.title)
+            parts += [_titled(block, section.more_title) for block in section.more]
     return "\n\n".join(parts) + "\n"
+
+
+def _headed(title: str, above: str) -> list[str]:
+    return [] if title == above else [f"### {escape(title)}"]
+
+
+def _shown(block: doc.Block, heading: str, short: bool) -> str:  # noqa: FBT001 - of the whole page
+    if isinstance(block, doc.Figure) and short and not block.file:
+        return f"*{escape(block.title)}* (drawn in the HTML report)"
+    return _titled(_narrowed(block) if isinstance(block, doc.Table) and short else block, heading)
+
+
+def _narrowed(table: doc.Table) -> doc.Table:
+    """Return a table without spare columns, but for those that tell its rows apart."""
+    kept = [n for n, c in enumerate(table.columns) if not c.spare or table.tells_apart(n)]
+    rows = (doc.Row(cells=tuple(row.texts[n] for n in kept)) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[n] for n in kept), rows=tuple(rows))
 
 
 def _to(anchors: set[str], block: doc.Block) -> doc.Block:
@@ -276,7 +305,7 @@ def published_files(document: doc.Document, name: str) -> dict[str, str]:
     sections = []
     for section in document.sections:
         blocks: list[doc.Block] = []
-        for number, block in enumerate(section.blocks, start=1):
+        for number, block in enumerate(section.every, start=1):
             if isinstance(block, doc.Table):
                 tables[f"tables/{section.anchor}-{number}.csv"] = table_csv(block)
             drawn = render_chart(block) if isinstance(block, doc.Figure) else None
@@ -286,7 +315,7 @@ def published_files(document: doc.Document, name: str) -> dict[str, str]:
                 blocks.append(replace(block, file=file))
             else:
                 blocks.append(block)
-        sections.append(replace(section, blocks=tuple(blocks)))
+        sections.append(replace(section, blocks=tuple(blocks), more=()))
     filed = replace(document, sections=tuple(sections))
     return {
         f"{name}.html": render_html(document),
@@ -322,7 +351,7 @@ def _harmless(value: doc.Value) -> doc.Value:
 
 def render_csv(document: doc.Document) -> str:
     """Return the tables of a document, with an empty line between two."""
-    blocks = (block for section in document.sections for block in section.blocks)
+    blocks = (block for section in document.sections for block in section.every)
     return "\n".join(table_csv(block) for block in blocks if isinstance(block, doc.Table))
 
 
@@ -397,7 +426,7 @@ def _(block: doc.FindingList) -> str:
 def _(block: doc.Command) -> str:
     longest = max((len(ticks) for ticks in re.findall(r"`+", block.text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}sh\n{block.text}\n{fence}"
+    return f"{fence}{block.language}\n{block.text}\n{fence}"
 
 
 @_block.register

@@ -1,4 +1,4 @@
-"""The short report for a terminal: verdicts, tables, findings, and where the files are."""
+"""Documents for a terminal: the first screen of a report, or every section."""
 
 import io
 import re
@@ -25,9 +25,9 @@ _STYLE = {
 }
 _QUIET = "dim"
 _GAP = 2  # columns between the columns of a table
-_MOST_ROWS = 30  # of a table
 _WHOLE_CARDS = 3  # on a first screen; of more the drawings are left to the whole report
 _RATED_CARDS = 4  # likewise; of more their rates are left to it, too
+_MOST_ROWS = 30  # of a table on a first screen
 _FIRST_ROWS = 9  # of the tables of a ranking on the first screen, together
 _LEAST_ROWS = 3
 _LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
@@ -53,17 +53,15 @@ def render_terminal(
     *,
     colour: bool = False,
     files: tuple[str, ...] = (),
-    whole: bool = False,
     more: str = "",
 ) -> str:
-    """Return the short report as text, with escape sequences only if ``colour`` is set.
+    """Return every section as text, with escape sequences only if ``colour`` is set.
 
     Args:
         document: The whole report.
         width: Columns of the terminal.
         colour: Whether the terminal understands colours.
-        files: Where the whole report lies, to be named at the end.
-        whole: Show every section and every row: there is no other report to look into.
+        files: Where it lies, to be named at the end.
         more: The command that shows the whole report; where it is given, only what answers the
             question itself is shown.
     """
@@ -77,7 +75,7 @@ def render_terminal(
         legacy_windows=False,
     )
     tied = doc.harmless(document, _tied)
-    page = _Page(width=width, whole=whole, first=bool(more))
+    page = _Page(width=width, first=bool(more))
     for brevity in range(_BRIEFEST + 1):
         out.seek(0)
         out.truncate()
@@ -94,7 +92,7 @@ def render_table(table: doc.Table, width: int = 100) -> str:
     """Return one table as text, every row of it."""
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False, legacy_windows=False)
-    console.print(_Page(width=width, whole=True).table(doc.harmless(table), ""))
+    console.print(_Page(width=width).table(doc.harmless(table), ""))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -114,7 +112,6 @@ class _Page:
     """
 
     width: int
-    whole: bool = False
     first: bool = False
     most: int = _MOST_ROWS
     brevity: int = 0
@@ -125,13 +122,9 @@ class _Page:
             Text(document.subtitle, style=_QUIET),
             *(part for block in document.setup for part in (Text(), self.pairs(block))),
         ]
-        parts += [
-            self.section(s)
-            for s in document.sections
-            if self.whole or s.shown is not doc.Shown.NOTHING
-        ]
+        parts += map(self.part, document.parts)
         if files:
-            parts += [Text(), Text("The whole report:", style=_QUIET)]
+            parts += [Text(), Text("In files:", style=_QUIET)]
             parts += [Text(f"  {path}", overflow="fold") for path in files]
         return Group(*parts)
 
@@ -145,21 +138,31 @@ class _Page:
                 parts.append(self.section(replace(section, blocks=section.brief or section.blocks)))
         return Group(*parts, Text(), Text(f"Next: {more}", style=_QUIET, overflow="fold"))
 
-    def section(self, section: doc.Section) -> RenderableType:
-        drawn = [block for block in section.blocks if not isinstance(block, self.left_out(section))]
-        blocks = [self.block(block, section.title) for block in drawn]
-        if section.anchor == "verdicts":
-            return Group(*_spaced(blocks))
-        title = Text(section.title, style="bold")
-        heading = Rule(title, align="left", style=_QUIET, characters="─")
-        return Group(Text(), heading, *_spaced(blocks)[1:])
+    def part(self, part: doc.Part) -> RenderableType:
+        """Return a chapter, its details last."""
+        lines: list[RenderableType] = []
+        shown = [(each.title, each.blocks) for each in part.sections]
+        details = [(each.more_title, each.more) for each in part.sections]
+        for title, blocks in (*shown, *details):
+            drawn = self.blocks(blocks, title)
+            if drawn and title != part.title:
+                lines += [Text(), Text(title, style="bold")]
+            lines += drawn
+        return Group(*self.headed(part.title), *lines[1:])
 
-    def left_out(self, section: doc.Section) -> tuple[type[doc.Block], ...]:
-        if self.whole:
-            return (doc.Figure,)
-        if section.shown is doc.Shown.TABLES:
-            return (doc.Figure, doc.BulletList, doc.Paragraph)
-        return (doc.Figure, doc.Table) if section.shown is doc.Shown.WORDS else (doc.Figure,)
+    def section(self, section: doc.Section) -> RenderableType:
+        drawn = self.blocks(section.blocks, section.title)
+        if section.anchor == "verdicts":
+            return Group(*drawn)
+        return Group(*self.headed(section.title), *drawn[1:])
+
+    def headed(self, title: str) -> tuple[RenderableType, ...]:
+        bold = Text(title, style="bold")
+        return Text(), Rule(bold, align="left", style=_QUIET, characters="─")
+
+    def blocks(self, blocks: Sequence[doc.Block], heading: str) -> list[RenderableType]:
+        drawn = (each for each in blocks if not isinstance(each, doc.Figure))
+        return _spaced([self.block(each, heading) for each in drawn])
 
     def block(self, block: doc.Block, heading: str) -> RenderableType:
         match block:
@@ -241,13 +244,13 @@ class _Page:
     def table(self, block: doc.Table, heading: str) -> RenderableType:
         if self.first and block.spare:
             return Text(block.gist)
-        most = len(block.rows) if self.whole else self.most
+        most = self.most if self.first else len(block.rows)
         shown = block.rows[:most]
         drawn = self.rows(block, shown)
         titled = () if block.title == heading else (Text(block.title, style=_QUIET),)
         left = len(block.rows) - most
         more = (Text(f"and {left} more in the whole report", style=_QUIET),) if left > 0 else ()
-        told = block.note if self.whole else block.brief
+        told = block.brief if self.first else block.note
         note = (Text(told, style=_QUIET),) if told else ()
         return Group(*titled, drawn, *more, *note)
 
@@ -295,7 +298,7 @@ class _Page:
         columns = list(enumerate(block.columns))
         first = next((p for p, c in columns if c.align is doc.Align.RIGHT), 1)
         text = Text(", ".join(row.texts[:first]), style="bold")
-        shown = [(p, c) for p, c in columns[first:] if self.whole or not c.spare]
+        shown = [(p, c) for p, c in columns[first:] if not (self.first and c.spare)]
         for number, (place, column) in enumerate(shown):
             text.append("; " if number else ": ", style="not bold")
             text.append(f"{column.heading} ", style=f"not bold {_QUIET}")
@@ -342,7 +345,7 @@ def _plain(block: doc.Block, most: int | None) -> RenderableType:
                 items.add_row("-", Text(each))
             return Group(Text(block.lead, style=_QUIET), items)
         case doc.Command():
-            return Text(f"  {block.text}", overflow="fold")
+            return Padding(Text(block.text, overflow="fold"), (0, 0, 0, _GAP))
         case _:
             return Text()
 
@@ -372,7 +375,7 @@ def _widths(block: doc.Table, room: int, *, above: bool = False) -> dict[int, in
         if not (above and column.below)
     }
     for place in reversed(tuple(wanted)):
-        if _total(wanted) > room and block.columns[place].spare and not _names(block, place):
+        if _total(wanted) > room and block.columns[place].spare and not block.tells_apart(place):
             del wanted[place]
     widths = dict(wanted)
     for place in sorted(wanted, key=lambda place: -wanted[place]):
@@ -383,12 +386,6 @@ def _widths(block: doc.Table, room: int, *, above: bool = False) -> dict[int, in
         most = max(widths[place], len(block.columns[place].heading))
         widths[place] += max(0, min(most - widths[place], room - _total(widths)))
     return widths
-
-
-def _names(block: doc.Table, place: int) -> bool:
-    """Return whether the texts of a column tell rows apart that are alike in all columns before."""
-    before, with_it = ({row.cells[:end] for row in block.rows} for end in (place, place + 1))
-    return block.columns[place].align is doc.Align.LEFT and len(with_it) > len(before)
 
 
 def _wanted(block: doc.Table, place: int) -> int:

@@ -18,8 +18,8 @@ from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.findings import Fact, Finding, Severity, Validity, Verdict
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.target import LocalTarget
-from steelyard.report.document import Column, Paragraph, Row, Section, Shown, Table
-from steelyard.report.html import render_markdown
+from steelyard.report.document import Chapter, Paragraph, Section
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 
@@ -399,21 +399,26 @@ def test_an_answer_brings_its_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [f.message for f in early if f.code == "fastest-run"] == ["nobody looked"]
 
 
-@pytest.mark.parametrize("shown", Shown)
-def test_an_answer_says_what_a_terminal_shows_of_it(
-    monkeypatch: pytest.MonkeyPatch, shown: Shown
-) -> None:
-    """Nothing, its words, its tables or all of it; the whole report has all."""
-    table = Table(title="", columns=(Column(name="whose"),), rows=(Row(cells=("one of a table",)),))
-    blocks = (Paragraph(text="Read me first."), table, Paragraph(text="One of words."))
-    section = Section(anchor="fastest", title="The fastest run", blocks=blocks)
-    new = report.Answer(sections=lambda _: (section,), shown=shown)
-    monkeypatch.setattr(report, "ANSWERS", (new,))
+def test_an_answer_stands_in_its_chapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chapters come in their order, details last in theirs; in short Markdown names them alone."""
+    made = {
+        name: Section(anchor=name, title=f"The {name}", blocks=(Paragraph(text=f"{name} run."),))
+        for name in ("setup", "second", "detail", "first")
+    }
+    answers = (
+        report.Answer(sections=lambda _: (made["setup"],), chapter=Chapter.SETUP),
+        report.Answer(sections=lambda _: (made["detail"],), detail=True),
+        report.Answer(sections=lambda _: (made["first"],)),
+        report.Answer(sections=lambda _: (made["second"],)),
+    )
+    monkeypatch.setattr(report, "ANSWERS", answers)
     document = report.build_document(analyse(_record()))
-    text = render_terminal(document)
-    assert ("The fastest run" in text) is (shown is not Shown.NOTHING)
-    assert ("One of words." in text) is (shown in (Shown.WORDS, Shown.ALL))
-    assert ("one of a table" in text) is (shown in (Shown.TABLES, Shown.ALL))
-    whole = render_terminal(document, whole=True)
-    assert "One of words." in whole
-    assert "one of a table" in whole
+    order = ["Results", "first run.", "second run.", "detail run.", "Setup", "setup run."]
+    for text in (render_markdown(document), render_terminal(document), render_html(document)):
+        places = [text.rindex(each) for each in order]
+        assert places == sorted(places)
+    short = render_markdown(document, short=True)
+    assert "detail run." not in short
+    assert "Details, with `steelyard report DIR --full`: The detail." in short
+    assert '<details class="more" id="detail">' in render_html(document)
+    assert '<details class="more" id="detail" open>' in render_html(document, opened=True)

@@ -312,7 +312,7 @@ def test_a_cause_is_shown_as_one() -> None:
     """On the first screen, in its own section and key; not among what weakens the results."""
     analysis = analysis_of("quick")
     bullets = [each for each in result_section(analysis).blocks if isinstance(each, BulletList)]
-    cause = "small: 82.1 % of the pages were found in shared_buffers, under large 100 %"
+    (cause,) = (each["message"] for each in summary(analysis)["explained_by"])
     assert [each.items for each in bullets] == [(f"{cause}.",)]
     (section,) = explained_section(analysis)
     assert cause in str(section)
@@ -320,7 +320,7 @@ def test_a_cause_is_shown_as_one() -> None:
     assert [each["code"] for each in told["explained_by"]] == ["cache-regime-differs"]
     assert "cache-regime-differs" not in {each["code"] for each in told["findings"]}
     anchors = [each.anchor for each in build_document(analysis).sections]
-    assert anchors.index(campaign_rules.EXPLAINED) == anchors.index("findings") - 1
+    assert anchors.index(campaign_rules.EXPLAINED) < anchors.index("findings")
 
 
 def test_both_records_that_are_kept_for_it_are_there() -> None:

@@ -99,7 +99,7 @@ def test_of_many_scripts_the_screen_has_the_first_rows() -> None:
     }
     document = build_document(analysis)
     assert "and 188 more in the whole report" in render_terminal(document, 100, more="it")
-    assert "s199" in render_terminal(document, 100, whole=True)
+    assert "s199" in render_terminal(document, 100)
 
 
 def test_of_several_configurations_the_screen_has_sentences() -> None:

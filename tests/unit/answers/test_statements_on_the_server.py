@@ -1,6 +1,6 @@
 """What each statement took on the server, what one costs, and which plans differ."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +41,7 @@ from steelyard.core.measurement import (
     StatementUse,
 )
 from steelyard.core.schedule import Load
-from steelyard.report.document import BulletList, Paragraph, Section, Table
+from steelyard.report.document import Block, BulletList, Command, Paragraph, Section, Table
 from steelyard.report.terminal import render_terminal
 
 UPDATE = "UPDATE accounts SET balance = balance + $1 WHERE aid = $2"
@@ -360,6 +360,14 @@ def test_plans_that_differ_are_shown_side_by_side() -> None:
         ("SELECT count(*) FROM orders WHERE customer = :c", "now"),
         ("", "changed"),
     ]
+    trees = [(b.text.rpartition(": ")[2], tree.text) for b, tree in batched(section.more)]
+    index, scan = "\n".join(INDEX), "\n".join(SCAN)
+    assert trees == [("now", index), ("changed", scan), ("the same in all configurations", scan)]
+
+
+def batched(blocks: Sequence[Block]) -> Iterable[tuple[Paragraph, Command]]:
+    """Return each plan of the details below whose it is."""
+    return zip(blocks[::2], blocks[1::2], strict=True)  # type: ignore[return-value]
 
 
 def test_a_plan_like_the_baselines_does_not_differ() -> None:

@@ -74,16 +74,19 @@ def test_the_newest_campaign_is_the_default(shell: Shell) -> None:
 
 
 def test_the_default_form_is_that_of_the_terminal(shell: Shell) -> None:
-    """The first screen either way, everything with --full; another form has no more to show."""
+    """The first screen either way, everything with --full; tables of data have no more to show."""
     a_campaign(Path("one"))
     screen, whole = (shell.run("report", "one", *full)[1] for full in ((), ("--full",)))
     assert shell.run("report", "one", "--output", "text")[1] == screen
     assert shell.run("report", "one", "--output", "text", "--full")[1] == whole
     assert "steelyard report --full one (everything)" in screen
     assert len(whole.splitlines()) > len(screen.splitlines())
-    code, _, err = shell.run("report", "one", "--output", "html", "--full")
+    for form, mark in (("markdown", "### Machine, tools"), ("html", " open>")):
+        printed = (shell.run("report", "one", "-o", form, *full)[1] for full in ((), ("--full",)))
+        assert [mark in text for text in printed] == [False, True]
+    code, _, err = shell.run("report", "one", "--output", "csv", "--full")
     assert code == 2
-    assert "--full is for text" in err
+    assert "--full is for text, markdown and html" in err
 
 
 def widest(text: str) -> int:

@@ -53,7 +53,7 @@ def test_its_tables_are_data(name: str) -> None:
     tables = [
         (kind_of(section, block), block)
         for section in report_of(name).sections
-        for block in section.blocks
+        for block in section.every
         if isinstance(block, Table) and block.rows
     ]
     texts = {kind for kind, table in tables if not table.data}

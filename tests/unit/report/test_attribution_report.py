@@ -93,7 +93,7 @@ def test_the_chart_has_a_row_per_effect_and_workload(kind: AttributionKind) -> N
 def test_comparisons_and_colours_are_those_of_the_levels() -> None:
     """Configurations have their colours; effects of factors are neutral, for these are none."""
     document = build_document(factored(3))
-    figures = [b for s in document.sections for b in s.blocks if isinstance(b, Figure)]
+    figures = [b for s in document.sections for b in s.every if isinstance(b, Figure)]
     assert [f.identity for f in figures] == ["attribution", "effects", "loads", "blocks", "strips"]
     colours = {each.identity: each.configurations for each in figures}
     assert {colours[name] for name in ("attribution", "effects", "blocks")} == {
@@ -105,7 +105,7 @@ def test_comparisons_and_colours_are_those_of_the_levels() -> None:
 def test_one_load_needs_no_second_chart_of_effects() -> None:
     """With one load the cells are the results."""
     document = build_document(factored(2, clients=(8,)))
-    figures = [b for s in document.sections for b in s.blocks if isinstance(b, Figure)]
+    figures = [b for s in document.sections for b in s.every if isinstance(b, Figure)]
     assert "effects" not in [f.identity for f in figures]
 
 

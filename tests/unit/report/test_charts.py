@@ -33,7 +33,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def figures(analysis: CampaignAnalysis) -> dict[ChartKind, Figure]:
     """Return the figures of a report by their kind."""
     document = build_document(analysis)
-    blocks = (block for section in document.sections for block in section.blocks)
+    blocks = (block for section in document.sections for block in section.every)
     return {block.kind: block for block in blocks if isinstance(block, Figure)}
 
 

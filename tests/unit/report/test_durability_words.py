@@ -106,7 +106,7 @@ def test_a_list_of_campaigns_and_a_look_say_it() -> None:
     """Nobody takes a configuration for plainly faster from a line of progress or of a list."""
     analysis = durable.traded(fitted=LAZY)
     listed = (Listed(directory="one", size_bytes=1, analysis=analysis),)
-    text = render_terminal(listing_document(listed, "here"), 200, whole=True)
+    text = render_terminal(listing_document(listed, "here"), 200)
     assert "reads fitted: faster, less durable" in text
     assert "durability_traded" in json.dumps(listing_json(listed))
     assert standing(analysis.results[0]).endswith("interim: faster, less durable")
@@ -115,9 +115,7 @@ def test_a_list_of_campaigns_and_a_look_say_it() -> None:
 PLAIN = re.compile(r"(?<!the )\bfaster\b(?!, less durable)")  # "the faster server" is nobody
 
 
-@pytest.mark.parametrize(
-    "form", [render_markdown, lambda document: render_terminal(document, 500, whole=True)]
-)
+@pytest.mark.parametrize("form", [render_markdown, lambda document: render_terminal(document, 500)])
 def test_no_place_of_a_report_says_plainly_faster(form: Callable[[object], str]) -> None:
     """Every line of a kept report that calls the lazier side faster says what that may lose."""
     text = form(report_of("cause-commit"))

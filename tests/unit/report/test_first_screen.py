@@ -143,8 +143,7 @@ def test_many_results_are_ranked_and_the_rest_is_folded() -> None:
     document = build_document(analysis)
     page = render_html(document)
     assert 'class="card ' not in page
-    folded = sum(not section.first for section in document.sections)
-    assert page.count("<details>") == folded
+    assert page.count("<details>") == sum(not part.first for part in document.parts)
     shown = [block for section in document.sections if section.first for block in section.blocks]
     assert sum(isinstance(block, Figure) for block in shown) == 1
 

@@ -172,21 +172,11 @@ def test_colour_only_when_asked() -> None:
     assert "\x1b[1;32mfaster\x1b[0m" in render_terminal(document, 100, colour=True)
 
 
-def test_long_tables_are_cut() -> None:
-    """Two servers of different versions differ in many settings; the terminal shows the first."""
-    analysis = analyses.quick()
-    many = tuple(replace(analysis.settings[0], name=f"setting_{i}") for i in range(90))
-    text = render_terminal(build_document(replace(analysis, settings=many)), 100)
-    assert "setting_29" in text
-    assert "setting_30" not in text
-    assert "and 60 more in the whole report" in text
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("width", range(40, 121, 8))
 def test_a_percent_sign_stays_with_its_number(width: int) -> None:
     """No line begins with the sign, or with what closes the bracket around it."""
-    text = render_terminal(build_document(analyses.many_loads()), width, whole=True)
+    text = render_terminal(build_document(analyses.many_loads()), width)
     assert " %" in text
     assert not [line for line in text.split("\n") if line.lstrip().startswith("%")]
     assert "\ue000" not in text

@@ -73,7 +73,7 @@ def an_inspection() -> Inspection:
 
 def text_of(inspection: Inspection, *, every: bool = False) -> str:
     """Return what a terminal shows."""
-    return render_terminal(inspection_document(inspection, every=every), 120, whole=True)
+    return render_terminal(inspection_document(inspection, every=every), 120)
 
 
 def test_problems_come_first_as_state_and_expectation() -> None:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from fakes import reasons
-from steelyard.answers.budget import Budget, Part
+from steelyard.answers.budget import Budget
 from steelyard.answers.costs import Ledger, campaign_ledger
 from steelyard.answers.reasons.compute import campaign_reasons
-from steelyard.answers.reasons.section import Step, bars, path_figure, steps
+from steelyard.answers.reasons.section import Step, bars, steps
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.timeline import timelines
@@ -15,9 +15,9 @@ from steelyard.report.html import render_chart, render_markdown
 
 
 def section(analysis: CampaignAnalysis, anchor: str) -> Section | None:
-    """Return a section of the report, or None."""
-    document = build_document(analysis)
-    return next((each for each in document.sections if each.anchor == anchor), None)
+    """Return a section of the report with its details among its blocks, or None."""
+    sections = (replace(s, blocks=s.every) for s in build_document(analysis).sections)
+    return next((each for each in sections if each.anchor == anchor), None)
 
 
 def blinded(analysis: CampaignAnalysis) -> CampaignAnalysis:
@@ -96,30 +96,6 @@ def test_without_a_latency_there_are_no_steps() -> None:
     assert found is not None
     missing = replace(found.budget.changes[0], baseline_s=None, configuration_s=None, parts=())
     assert steps(missing) == ()
-
-
-def test_the_way_of_a_write_ends_at_its_latency() -> None:
-    """Parts in the order of the way, each from where the one before ends, on one scale."""
-    analysis = reasons.explained()
-    assert analysis.answer(campaign_reasons) is not None
-    cells = analysis.answer(campaign_reasons).budget.cells
-    figure = path_figure(analysis, cells)
-    assert figure is not None
-    rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
-    panels = {(each["workload"], each["configuration"]) for each in rows}
-    for panel in panels:
-        here = [each for each in rows if (each["workload"], each["configuration"]) == panel]
-        *parts, whole = here
-        assert [each["start"] for each in parts[1:]] == [each["end"] for each in parts[:-1]]
-        assert (whole["row"], whole["start"], whole["whole"]) == ("latency", 0.0, True)
-        names = [each["row"] for each in parts]
-        assert names.index("client") < names.index("server on a CPU") < names.index("WAL")
-    assert len({each["top"] for each in rows}) == len({workload for workload, _ in panels})
-    reading = tuple(
-        replace(each, parts={p: s for p, s in each.parts.items() if p is not Part.WAL})
-        for each in cells
-    )
-    assert path_figure(analysis, reading) is None
 
 
 def test_numbers_of_any_size_have_three_digits() -> None:

@@ -41,7 +41,7 @@ def test_a_long_value_leaves_room_for_the_reason() -> None:
     assert name == ".../transparent_hugepage/enabled"
     assert value == "0,1,2,3,4,5,6,7,8..."
     assert words == f"{_WORDS}. [tuned] In full: {_LONG.value}"
-    text = render_terminal(plan_document(stack_plan(_LONG), None), 100, whole=True)
+    text = render_terminal(plan_document(stack_plan(_LONG), None), 100)
     line = next(line for line in text.splitlines() if "A server's" in line)
     assert "A server's memory is not" in line
     assert len(line) <= 100

@@ -73,7 +73,7 @@ _SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
 
 
 def _figures(document: Document) -> list[Figure]:
-    blocks = [block for section in document.sections for block in section.blocks]
+    blocks = [block for section in document.sections for block in section.every]
     return [block for block in blocks if isinstance(block, Figure)]
 
 
@@ -155,7 +155,7 @@ def test_a_verdict_before_the_end_is_called_interim(status: Status) -> None:
     assert short_verdicts(analysis).startswith("interim: reads fitted: faster")
     for document in (campaign_document(listed, analysis), build_document(analysis)):
         assert "reads, fitted vs default (baseline): faster" in " ".join(
-            render_terminal(document, 300, whole=True).split()
+            render_terminal(document, 300).split()
         )
     assert '<span class="word">interim: faster</span>' in render_html(build_document(analysis))
     assert "these are interim results after 9 blocks" in render_markdown(build_document(analysis))
@@ -168,7 +168,7 @@ def test_a_verdict_at_the_end_is_none_that_changes(status: Status) -> None:
     listed = Listed(directory="one", size_bytes=1, analysis=analysis)
     assert "interim" not in short_verdicts(analysis)
     document = campaign_document(listed, analysis)
-    assert ", interim:" not in render_terminal(document, 300, whole=True)
+    assert ", interim:" not in render_terminal(document, 300)
     assert ", interim:" not in render_markdown(build_document(analysis))
     assert "these are interim results" not in render_markdown(build_document(analysis))
 
@@ -268,16 +268,15 @@ def own_words(name: str) -> frozenset[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "whole"), [(60, True), (80, False)])
+@pytest.mark.parametrize("width", [60, 80])
 @pytest.mark.parametrize("name", CAMPAIGNS)
-def test_no_number_and_no_word_is_split(name: str, width: int, *, whole: bool) -> None:
+def test_no_number_and_no_word_is_split(name: str, width: int) -> None:
     """What stands in the terminal are words of the report, each whole, and no line overflows.
 
     But for a word that is longer than a line, such as a setting that lists many things.
     """
     own = own_words(name)
-    text = render_terminal(report_of(name), width, whole=whole)
-    text = re.sub(r"(?m)^and [0-9]+ more in the whole report$", "", text)
+    text = render_terminal(report_of(name), width)
     assert max(len(line) for line in text.split("\n")) <= width
     lone = {word for word in own if len(word) >= width - 4}
     glue = {"", "-", *words("no difference of practical relevance interval and estimate why")}

@@ -26,7 +26,7 @@ from steelyard.answers.latency.compute import (
     campaign_latency,
     percentile_name,
 )
-from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
+from steelyard.answers.turns import CUT_LATENCY
 from steelyard.core.experiment import GENERATOR, MANY, ONE, Experiment, GeneratorName
 from steelyard.core.findings import Verdict
 from steelyard.core.quantities import PERCENT
@@ -44,11 +44,8 @@ _COLUMNS = ("workload", "load", "configuration", "percentile", "at", "latency")
 _TAIL_COLUMNS = ("workload", "load", "configuration", "told", "latency", "place")
 
 
-def latency_figures(
-    analysis: results.CampaignAnalysis, found: LatencyAnalysis
-) -> tuple[doc.Figure, ...]:
+def _drawn(*figures: doc.Figure) -> tuple[doc.Figure, ...]:
     """Return the pictures that have something to show."""
-    figures = (_tails(analysis, found), _windows(analysis, found))
     return tuple(figure for figure in figures if figure.rows)
 
 
@@ -156,9 +153,11 @@ def latency_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ..
         )
     if found is None:
         return ()
-    blocks: list[doc.Block] = [*_lead(analysis, found), *_tables(analysis, found)]
-    blocks.extend(latency_figures(analysis, found))
-    return (doc.Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),)
+    levels = (_levels(analysis, found),) if found.levels else ()
+    changes = (_changes(analysis, found.changes),) if found.changes else ()
+    course = _drawn(_windows(analysis, found))
+    blocks = (*_lead(analysis, found), *levels, *_drawn(_tails(analysis, found)))
+    return (doc.Section(anchor="latency", title=TITLE, blocks=blocks, more=(*changes, *course)),)
 
 
 def _printed(analysis: results.CampaignAnalysis) -> Iterator[doc.Table]:
@@ -204,7 +203,9 @@ def _lead(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> Iterato
             f"The logs hold {share} of the {MANY}, drawn by chance: the longest of all may"
             " not be among them."
         )
-    texts += _of_turns(analysis)
+    plan = analysis.plan
+    if analysis.is_in_turns and plan is not None and plan.pausing is Pausing.GENERATOR:
+        texts.append(CUT_LATENCY)
     texts += filter(None, (_latency_label(analysis.experiment),))
     if texts:
         yield doc.Paragraph(text=" ".join(texts))
@@ -226,21 +227,6 @@ def _latency_label(experiment: Experiment) -> str:
 def _is_clipped(experiment: Experiment, latency_s: float) -> bool:
     """Return whether the generator counts so long a latency as its longest, however long it was."""
     return experiment.generator is GeneratorName.REDIS_BENCHMARK and latency_s >= _LONGEST_S
-
-
-def _of_turns(analysis: results.CampaignAnalysis) -> list[str]:
-    """Return what latencies of turns are not."""
-    if not analysis.is_in_turns or analysis.plan is None:
-        return []
-    alone = analysis.plan.pausing is Pausing.GENERATOR
-    return [CUT_LATENCY if alone else ABSOLUTE_LATENCY]
-
-
-def _tables(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> Iterator[doc.Table]:
-    if found.levels:
-        yield _levels(analysis, found)
-    if found.changes:
-        yield _changes(analysis, found.changes)
 
 
 # --- levels ---

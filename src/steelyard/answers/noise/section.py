@@ -12,7 +12,7 @@ from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import Mode
-from steelyard.core.wording import format_percent, format_share
+from steelyard.core.wording import format_about, format_percent, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import load_data
 from steelyard.report.texts import Texts
@@ -166,7 +166,7 @@ _SHARE: Final = doc.Form(show=format_share, unit=PERCENT)
 _TREND: Final = replace(_SIZE, show=_trend)
 _RATIO: Final = doc.Form(show=lambda ratio: f"{ratio.value:.2f}{_between(ratio, '{:.2f}'.format)}")
 _BLOCK: Final = doc.Form(show="{:.1f}".format, unit=SECONDS, heading="s")
-_NEEDED: Final = doc.Form(show=doc.about, unit=SECONDS)
+_NEEDED: Final = doc.Form(show=format_about, unit=SECONDS)
 
 
 # --- both designs ---
@@ -237,7 +237,18 @@ def _part_table(floor: compute.NoiseFloor) -> doc.Table:
         note=" ".join([note, *dict.fromkeys(_remarks(floor))]),
         reason=lambda w: w.reason,
     )
-    return doc.transposed(table, "part")
+    return _transposed(table, "part")
+
+
+def _transposed(table: doc.Table, head: str) -> doc.Table:
+    """Return a table with a row for each column; its data stay as they are."""
+    columns = tuple(doc.number_column(row.cells[0]) for row in table.rows)
+    rows = (
+        doc.Row(cells=(column.heading, *(row.cells[place] for row in table.rows)))
+        for place, column in enumerate(table.columns)
+    )
+    _, *shown = rows
+    return replace(table, columns=(doc.Column(name=head), *columns), rows=tuple(shown))
 
 
 def _lines_in_starts(mode: Mode) -> tuple[doc.Cells, ...]:

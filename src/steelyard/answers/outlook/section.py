@@ -44,6 +44,7 @@ from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import (
     MS_PER_S,
     US_PER_S,
+    format_about,
     format_bytes,
     format_duration,
     format_share,
@@ -126,7 +127,7 @@ def detection_words(found: CampaignOutlook, design: DesignOutlook) -> str:
         return words
     if design.needed_s is None:
         return f"{words}, and no budget within reach is enough for 9 of 10"
-    return f"{words}, 9 of 10 in {doc.about(design.needed_s)}"
+    return f"{words}, 9 of 10 in {format_about(design.needed_s)}"
 
 
 def _decidable(found: CampaignOutlook) -> doc.Section:
@@ -252,7 +253,7 @@ def _most(effect: EffectOutlook, budget_s: float) -> str:
     needed = (
         "no budget within reach does it"
         if effect.needed_s is None
-        else f"needs about {doc.about(effect.needed_s)}"
+        else f"needs about {format_about(effect.needed_s)}"
     )
     return f"not within {format_duration(budget_s)} ({needed})"
 
@@ -275,7 +276,7 @@ def _designs(found: CampaignOutlook) -> tuple[doc.Section, ...]:
         doc.column(
             "9 of 10 need",
             lambda each: each.needed_s,
-            doc.Form(show=doc.about, unit=SECONDS),
+            doc.Form(show=format_about, unit=SECONDS),
             key="needed",
         ),
         title="",

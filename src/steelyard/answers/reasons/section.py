@@ -5,7 +5,7 @@ terminals. What ``explain`` shows of a campaign, too: per comparison verdict, re
 costs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -143,88 +143,11 @@ def waterfall_figure(
 
 def _rows(change: BudgetChange) -> Iterator[tuple[doc.Value, ...]]:
     panel = change.cell.workload, doc.versus(change.configuration, change.baseline)
-    return _bar_rows(panel, steps(change), signed=True)
-
-
-def _bar_rows(
-    panel: tuple[str, str], drawn: Iterable[Step], *, signed: bool
-) -> Iterator[tuple[doc.Value, ...]]:
-    """Yield the rows of a panel of bars; a move may be told with its sign."""
-    for step in drawn:
+    for step in steps(change):
         moved_s = (step.end_ms - step.start_ms) / MS_PER_S
-        text = doc.part_ms(moved_s, signed=signed and not step.whole)
+        text = doc.part_ms(moved_s, signed=not step.whole)
         ends = round(step.start_ms, 6), round(step.end_ms, 6)
         yield (*panel, step.label, *ends, step.whole, f"{text} ms")
-
-
-# The parts of a write in the order in which it meets them.
-_PATH: Final = (
-    *(Part.CLIENT, Part.CPU_WAIT, Part.ON_CPU, Part.CPU, Part.SERVING, Part.EXECUTING),
-    *(Part.FORKING, Part.LOCK, Part.LWLOCK, Part.IO, Part.BLOCKED, Part.OFF_CPU, Part.WAL),
-    *(Part.REPLICATION, Part.OTHER, Part.UNSEEN),
-)
-_ON_THE_PATH: Final = 4  # configurations that are drawn
-
-
-def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> doc.Figure | None:
-    """Return the way of a write in each configuration, a panel each; None where nothing writes.
-
-    What waits for WAL is a write; of such a workload all configurations are drawn.
-    """
-    largest = analysis.experiment.largest_load
-    known = [each for each in cells if each.cell.load == largest and each.latency and each.parts]
-    writing = {
-        each.cell.workload
-        for each in known
-        if any(name == PART_LABELS[Part.WAL] for name, _ in _path(each))
-    }
-    every = analysis.names
-    names = every[:_ON_THE_PATH]
-    drawn = [e for e in known if e.cell.workload in writing and e.configuration in names]
-    if not drawn:
-        return None
-    told = "; ".join(f"{e.cell.workload}, {e.configuration}: {_parts_of(e)}" for e in drawn)
-    ways = [(each, path_steps(each)) for each in drawn]
-    tops: dict[str, float] = {}
-    for each, way in ways:
-        longest = round(max(step.end_ms for step in way), 6)
-        tops[each.cell.workload] = max(longest, tops.get(each.cell.workload, 0.0))
-    further = f" The first {_ON_THE_PATH} configurations are drawn." if every != names else ""
-    return doc.Figure(
-        identity="write-path",
-        kind=doc.ChartKind.WATERFALL,
-        title="The way of a write",
-        caption=f"What a {ONE} that writes spends its time with, in the order in which it meets it,"
-        " medians over blocks in ms at the largest load; the last bar is the latency, to which"
-        f" medians do not add exactly.{further}",
-        alt=f"Parts of the latency of writes, in their order. {told}.",
-        columns=("workload", "configuration", "row", "start", "end", "whole", "text", "top"),
-        rows=tuple(
-            (*row, tops[each.cell.workload])
-            for each, way in ways
-            for row in _bar_rows((each.cell.workload, each.configuration), way, signed=False)
-        ),
-        configurations=every,
-    )
-
-
-def _path(budget: CellBudget) -> list[tuple[str, float]]:
-    """Return what is not nothing of a latency, with its name, s, in the order of the way."""
-    found = {part: seconds.value for part, seconds in budget.parts.items()}
-    whole = budget.latency.value if budget.latency is not None else 0.0
-    least = _LEAST_SHARE * whole
-    return [(PART_LABELS[part], found[part]) for part in _PATH if abs(found.get(part, 0.0)) > least]
-
-
-def _parts_of(budget: CellBudget) -> str:
-    return ", ".join(f"{name} {doc.part_ms(value)} ms" for name, value in _path(budget))
-
-
-def path_steps(budget: CellBudget) -> tuple[Step, ...]:
-    """Return the bars of a latency, part after part, and the latency itself; none without it."""
-    if budget.latency is None:
-        return ()
-    return (*_moved(_path(budget), 0.0), _whole("latency", budget.latency.value))
 
 
 def _in_words(analysis: CampaignAnalysis, change: BudgetChange) -> str:
@@ -250,15 +173,12 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     if told:
         items = tuple(explanation_line(analysis, each) for each in told)
         blocks.append(doc.BulletList(lead=f"What changed in a {ONE}'s time", items=items))
-    blocks += [change_table(analysis, each) for each in changes if each.parts]
-    figures = (
-        path_figure(analysis, reasons.budget.cells),
-        waterfall_figure(analysis, changes),
-    )
-    blocks += [each for each in figures if each is not None]
     blocks += _cell_tables(analysis, reasons.budget.cells)
-    blocks += watching_lines(reasons)
-    return (doc.Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
+    drawn = waterfall_figure(analysis, changes)
+    blocks += [drawn] if drawn else []
+    tables = (change_table(analysis, each) for each in changes if each.parts)
+    more = (*tables, *watching_lines(reasons))
+    return (doc.Section(anchor="time", title=TITLE, blocks=tuple(blocks), more=more),)
 
 
 def time_note(analysis: CampaignAnalysis) -> str:
@@ -368,14 +288,16 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
         split,
         *cell_columns(analysis.experiment),
         doc.column("latency", lambda each: each.latency, _IN_TITLE),
-        doc.numbers("95 % interval", lambda each: doc.between(each.latency, doc.part_ms)),
+        doc.numbers(
+            "95 % interval", lambda each: doc.between(each.latency, doc.part_ms), spare=True
+        ),
         *(
             doc.column(
                 PART_LABELS[part],
                 partial(lambda part, each: each.parts.get(part), part),
                 _IN_TITLE,
                 key=part.value,
-                spare=True,
+                spare=not any(_weighs(part, each) for each in split),
             )
             for part in parts
         ),
@@ -390,6 +312,12 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
         note=note,
     )
     return [table]
+
+
+def _weighs(part: Part, cell: CellBudget) -> bool:
+    """Return whether a part of a cell is more than nothing."""
+    found, whole = cell.parts.get(part), cell.latency.value if cell.latency else 0.0
+    return found is not None and abs(found.value) > _LEAST_SHARE * whole
 
 
 def _cell_note(analysis: CampaignAnalysis) -> str:

@@ -22,8 +22,6 @@ from steelyard.answers.turns import (
 )
 from steelyard.core import campaign
 from steelyard.core.experiment import (
-    ONE,
-    RATE,
     Experiment,
     RedisWork,
     Reset,
@@ -48,29 +46,21 @@ from steelyard.stats.spending import has_many_cells
 
 
 def limits_section(analysis: results.CampaignAnalysis) -> doc.Section:
-    """Return two lists: what the design supports, and what it does not."""
-    title = "What this does and does not show"
+    """Return what this campaign leaves open; docs/methods.md has the limits of every campaign."""
     if not analysis.blocks or analysis.plan is None:
         text = "Nothing about the configurations: no block is complete, so nothing was compared."
-        return doc.Section(anchor="limits", title=title, blocks=(doc.Paragraph(text=text),))
+        return doc.Section(anchor="limits", title="Limits", blocks=(doc.Paragraph(text=text),))
     shown = doc.BulletList(lead="It shows", items=tuple(_shown(analysis, analysis.plan)))
     hidden = doc.BulletList(
         lead="It does not show", items=tuple(_not_shown(analysis, analysis.plan))
     )
-    return doc.Section(anchor="limits", title=title, blocks=(shown, hidden))
+    general = doc.Paragraph(text="The limits of every campaign: docs/methods.md, section 12.")
+    return doc.Section(anchor="limits", title="Limits", blocks=(shown, hidden, general))
 
 
 def _shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> Iterator[str]:
     yield f"Valid for: {analysis.unit}. The intervals cover nothing else."
-    yield _blocks(analysis, plan)
     yield _stopping(analysis, plan)
-    yield _thrown_away(analysis, plan.warm_up)
-    thrown_s = campaign.settling_s(analysis.experiment.system, plan.warm_up.warm_up_s)
-    if thrown_s and plan.mode is Mode.BACK_TO_BACK:
-        yield (
-            f"After each switch on the running server {thrown_s} s of the workload were thrown"
-            " away: the generator leaves out no start of a run."
-        )
     yield from _workers(analysis.runs, analysis.experiment.workers)
     if analysis.blocks_redone:
         tries = len(analysis.blocks_redone)
@@ -110,103 +100,42 @@ def _workers(runs: Sequence[Run], workers: WorkersAsked | None) -> Iterator[str]
         )
 
 
-def _blocks(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:
-    """Return what every block held, and what that makes equal."""
-    experiment = analysis.experiment
-    if not analysis.is_in_turns:
-        return (
-            f"Every block held each of {_names(experiment)} {_times(plan)}, in an order drawn by"
-            f" coin from seed {experiment.seed}; a machine that drifts treats them alike."
-        )
-    if plan.reset is Reset.CAMPAIGN:
-        return (
-            f"In every block sessions of each of {_names(experiment)} read"
-            f" {experiment.data_read_together} on one server, and they carried the load in turns,"
-            f" in orders drawn by coin from seed {experiment.seed}: what drifts or disturbs for"
-            " longer than some turns treats them alike."
-        )
-    return (
-        f"In every block each of {_names(experiment)} was up on a fresh copy of the same data, and"
-        " they carried the load in turns, in orders drawn by coin from seed"
-        f" {experiment.seed}: what drifts or disturbs for longer than some turns treats them alike."
-    )
-
-
-def _thrown_away(analysis: results.CampaignAnalysis, warm_up: campaign.WarmUpChoice) -> str:
-    if analysis.is_in_turns:
-        first, *longer = analysis.warm_ups_s or (warm_up.warm_up_s,)
-        later = f", later {doc.enumeration(tuple(f'{s:g} s' for s in longer))}" if longer else ""
-        return (
-            f"Under each workload the first {first:g} s under load after each start{later} were"
-            f" thrown away, for all configurations alike. {doc.ended(warm_up.risk)}"
-        ).strip()
-    return (
-        f"The first {warm_up.warm_up_s:g} s after each start were thrown away, for all "
-        f"configurations alike ({warm_up.how}). {doc.ended(warm_up.risk)}"
-    ).strip()
-
-
-def _names(experiment: Experiment) -> str:
-    if experiment.attribution is not None:
-        return f"the {len(experiment.configurations)} combinations of levels"
-    return doc.enumeration(tuple(t.name for t in experiment.configurations))
-
-
-def _times(plan: campaign.CampaignPlan) -> str:
-    return "once" if plan.rounds == 1 else f"in {doc.count(plan.rounds, 'run')} of each cell"
-
-
 def _stopping(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:
     rule = plan.stopping
+    after = f"after {analysis.blocks} of at most {doc.count(rule.max_blocks, 'block')}"
     if not analysis.experiment.compares_throughput:
-        return (
-            "The number of blocks was fixed before the first one by the budget (at most"
-            f" {rule.max_blocks}); nothing that was measured could end the campaign."
-        )
+        return f"The budget ended it {after}; nothing that was measured could."
     if results.stopped_early(analysis):
         # A report may be shown under other conditions than the campaign ended by.
         by_verdicts = all(result.verdict.decided for result in analysis.results)
         is_gate = analysis.experiment.gate and not by_verdicts
         what = "condition of `gate`" if is_gate else "result"
         return (
-            f"It stopped when every {what} was decided, after {analysis.blocks} of at most "
-            f"{doc.count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates"
-            " are, "
-            "on average, a little too large, so quote the interval."
+            f"It stopped when every {what} was decided, {after}. The intervals allow for that;"
+            " the estimates are, on average, a little too large, so quote the interval."
         )
+    hold = f"The intervals hold at {doc.CONFIDENCE}"
     if analysis.status is campaign.Status.PRECISION:
-        return (
-            "It stopped when the half-widths were small enough, whatever the verdicts; "
-            f"the intervals hold at {doc.CONFIDENCE}."
-        )
+        return f"It stopped when the half-widths were small enough, whatever the verdicts. {hold}."
     if rule.precision is not None:
         return (
-            "It was to stop when the half-widths were small enough, and ended before that. The "
-            f"intervals hold at {doc.CONFIDENCE} unless it was stopped because of what they showed."
+            f"It ended before the half-widths were small enough. {hold} unless it was stopped"
+            " because of what they showed."
         )
-    if analysis.status is campaign.Status.BUDGET and analysis.blocks < rule.max_blocks:
-        return (
-            f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the"
-            f" time was up after {doc.count(analysis.blocks, 'block')}, so the last interim result"
-            " has"
-            f" the error rate that the others left. The intervals hold at {doc.CONFIDENCE}."
-        )
-    return (
-        f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the "
-        f"intervals hold at {doc.CONFIDENCE} at whatever block the campaign ended."
-    )
+    return f"It ended {after}, by a rule that was fixed before the first block. {hold}."
 
 
 def _not_shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> Iterator[str]:
     yield _slices(analysis.experiment, plan)
-    yield _elsewhere(analysis, plan)
+    yield from _elsewhere(analysis, plan)
     yield _untested(analysis.experiment)
     yield from filter(None, (results.one_key_label(analysis.experiment),))
     yield from _offered(analysis, plan)
     yield from _generator(analysis.experiment)
     yield from _bundles(analysis.experiment)
     yield from _unclear(analysis.experiment)
-    yield from _turned(plan)
+    if plan.mode is Mode.ALTERNATING and plan.pausing is Pausing.GENERATOR:
+        yield BACKGROUND
     yield from _state(analysis.experiment, plan)
     if any(c.verdict is Verdict.NO_CLEAR_DIFFERENCE for c in analysis.comparisons):
         yield (
@@ -216,85 +145,36 @@ def _not_shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) 
 
 
 def _slices(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
-    seconds = experiment.slices
-    if not experiment.system.has_checkpoints:
-        return _without_cycle(experiment, seconds)
-    if plan.rounds_for is campaign.RoundsFor.CYCLE:
+    every = f"The sustained rate: every run is {experiment.slices}"
+    if plan.rounds_for is campaign.RoundsFor.CYCLE and experiment.system.has_checkpoints:
         return (
-            f"The sustained rate: the slices of {seconds} of each start are spread over the"
-            " length of one checkpoint cycle, and no longer. What vacuum or a burst credit does"
-            " later is not in them."
+            f"{every}, and those of a start are spread over one checkpoint cycle. What vacuum or a"
+            " burst credit does later is not in them."
         )
-    if plan.mode is Mode.ALTERNATING:
-        return (
-            f"The sustained rate: every run is {seconds} of turns soon after a start and sees the"
-            " early phase of a checkpoint cycle, with little WAL. What changes the cost of"
-            " checkpoints, full-page writes or vacuum may do something else later."
+    later = "What the server does more rarely may cost more later."
+    if experiment.system.has_checkpoints:
+        later = "Checkpoints, full-page writes or vacuum may cost more later."
+    elif experiment.engine is EngineName.REDIS:
+        later = (
+            "A rewrite of the AOF, a snapshot with its fork, memory that fills up or a burst credit"
+            " that runs out may cost more later."
         )
-    restarted = all(
-        configuration.target.is_restarted for configuration in experiment.configurations
-    )
-    if plan.mode is Mode.STARTS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
-        if plan.rounds > 1:
-            return _early_rounds(experiment, plan)
-        return (
-            f"The sustained rate: every run is a slice of {seconds} soon after a restart and "
-            "sees the early phase of a checkpoint cycle, with little WAL. What changes the cost of "
-            "checkpoints, full-page writes or vacuum may do something else later."
-        )
-    return (
-        f"The sustained rate: every run is a slice of {seconds}, shorter than a checkpoint or "
-        "vacuum cycle. What changes their cost may do something else over a longer time."
-    )
+    return f"{every}{' of turns' if plan.mode is Mode.ALTERNATING else ''}. {later}"
 
 
-def _without_cycle(experiment: Experiment, seconds: str) -> str:
-    if experiment.engine is EngineName.REDIS:
-        return _later(experiment)
-    return (
-        f"The sustained rate: every run is a slice of {seconds}. What the server does more rarely"
-        " may do something else over a longer time."
-    )
-
-
-def _later(experiment: Experiment) -> str:
-    """Return what slices of a Redis server do not show."""
-    return (
-        f"The sustained rate: every run is a slice of about {experiment.slices}. What comes later"
-        " or falls into some slices only, as a rewrite of the AOF, a snapshot with its fork, memory"
-        " that fills up or a burst credit that runs out, may do something else."
-    )
-
-
-def _early_rounds(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
-    """Return how much of a checkpoint cycle the rounds of a start see."""
-    ramp_s, runs = experiment.measure.discard_start_s, plan.rounds * len(experiment.loads)
-    round_s = sum(experiment.run_time_s(each.name) + ramp_s for each in experiment.workloads)
-    covered = format_duration(runs * round_s)
-    return (
-        f"The sustained rate: every run is a slice of {experiment.slices}, and those of a start "
-        f"cover about {covered} after a restart. What changes the cost of checkpoints, full-page "
-        "writes or vacuum may do something else later."
-    )
-
-
-def _elsewhere(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:
+def _elsewhere(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> Iterator[str]:
     pairs = [c for c in analysis.comparisons if c.is_of_pair]
     if pairs:
-        return (
+        yield (
             "What makes the difference: the configurations live on different instances,"
             f" {pairs[0].instances} per side, and two equal instances differ, too. With at least"
             f" {LEAST_INSTANCES} newly made ones per side it could be said."
         )
-    remade = plan.switch is SwitchCost.REPROVISION
-    if remade and analysis.blocks >= LEAST_INSTANCES:
-        return "Another kind of machine or another place: only these instances were measured."
-    if remade:
-        return (
+    elif plan.switch is SwitchCost.REPROVISION and analysis.blocks < LEAST_INSTANCES:
+        yield (
             f"More than these instances: with fewer than {LEAST_INSTANCES} per side a difference "
             "may belong to this pair of instances instead of the configuration."
         )
-    return "Another machine or instance: one was measured, and no other."
 
 
 def _untested(experiment: Experiment) -> str:
@@ -334,16 +214,11 @@ def _offered(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) ->
             "Latency at equal work in the closed loops: the number of clients was equal, and the "
             "faster server did more. The loads with a rate show it."
         )
-    elif experiment.closed_loads:
-        yield (
-            "Latency at equal work: the number of clients was equal, and each sent its next "
-            f"{ONE} when the last was answered, so the faster server did more."
-        )
-    elif not plan.capacities:
+    elif not experiment.closed_loads and not plan.capacities:
         yield (
             "The highest possible rate: the load was offered at a fixed rate to all configurations."
         )
-    elif experiment.contenders:
+    elif not experiment.closed_loads and experiment.contenders:
         yield (
             f"The highest possible rate of {doc.enumeration(experiment.contenders)}: the capacity"
             " is"
@@ -375,27 +250,6 @@ def _unclear(experiment: Experiment) -> Iterator[str]:
             "That factors do not change each other's effect, where a synergy shows no"
             " clear difference: its interval is twice as wide as a main effect's."
         )
-
-
-def _turned(plan: campaign.CampaignPlan) -> Iterator[str]:
-    """Yield what turns leave open."""
-    if plan.mode is not Mode.ALTERNATING:
-        return
-    yield (
-        f"The {RATE} and the latency of a server alone: they were measured in turns, with the other"
-        " servers of the block in memory. What holds is the ratio."
-    )
-    yield (
-        "What acts by the clock: it goes on in the pauses, so what comes at times (autovacuum, the"
-        " background writer) came more often for the same work, in all configurations."
-    )
-    yield (
-        "That no turn leaves anything to the next one (caches of the CPUs, pages of the kernel): in"
-        " random order it falls on all alike, unless one of them suffers more from it; two rules"
-        " look for that."
-    )
-    if plan.pausing is Pausing.GENERATOR:
-        yield BACKGROUND
 
 
 def _bundles(experiment: Experiment) -> Iterator[str]:
@@ -469,18 +323,48 @@ def method_section(analysis: results.CampaignAnalysis) -> doc.Section:
     else:
         pairs.extend(design_pairs(analysis, analysis.plan))
     pairs.extend(_checks(analysis))
-    block = doc.KeyValues(title="", pairs=tuple(pairs))
-    return doc.Section(anchor="method", title="Method", blocks=(block,))
+    work = doc.KeyValues(title="", pairs=tuple(_work(analysis)))
+    method = doc.KeyValues(title="Method", pairs=tuple(pairs))
+    more = (method, *_own_scripts(analysis.experiment))
+    return doc.Section(anchor="method", title="What ran", blocks=(work,), more=more)
+
+
+# PostgreSQL's documentation, pgbench, "What Is the Transaction Actually Performed".
+_BUILTINS = {
+    "select-only": "SELECT abalance FROM pgbench_accounts WHERE aid = :aid",
+    "simple-update": "BEGIN; UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid ="
+    " :aid; SELECT abalance FROM pgbench_accounts WHERE aid = :aid; INSERT INTO pgbench_history"
+    " (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP); END",
+    "tpcb-like": "simple-update, and before its INSERT UPDATE pgbench_tellers SET tbalance ="
+    " tbalance + :delta WHERE tid = :tid; UPDATE pgbench_branches SET bbalance = bbalance + :delta"
+    " WHERE bid = :bid",
+}
+
+
+def _work(analysis: results.CampaignAnalysis) -> Iterator[tuple[str, str]]:
+    """Yield what the workloads execute, and how much of it was measured."""
+    for workload in analysis.experiment.workloads:
+        scripts = (f"{each.name} (weight {each.weight})" for each in workload.scripts)
+        ran = _BUILTINS.get(workload.builtin or "") or doc.enumeration(tuple(scripts))
+        yield workload.name, ran or results.what_it_runs(workload)
+    measured = format_duration(analysis.measured_s) if analysis.measured_s else "nothing"
+    counted = doc.count(len(analysis.runs), "run")
+    yield "measured", f"{measured} in {counted}, {format_duration(analysis.elapsed_s)} in all"
+
+
+def _own_scripts(experiment: Experiment) -> Iterator[doc.Block]:
+    for workload in experiment.workloads:
+        for script in workload.scripts:
+            yield doc.Paragraph(text=f"{workload.name}: {script.name}")
+            yield doc.Command(text=script.text.rstrip(), language="sql")
 
 
 def _execution(analysis: results.CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     single = analysis.experiment.is_single_pass
-    measured = format_duration(analysis.measured_s) if analysis.measured_s else "nothing"
     return (
         ("campaign", analysis.campaign_id),
         ("ended", results.ending(analysis)),
         ("started", doc.utc(analysis.started_at)),
-        ("took", f"{format_duration(analysis.elapsed_s)}, of which {measured} measured"),
         *(() if single else (("blocks", results.blocks_of_all(analysis)),)),
         ("unit of replication", analysis.unit or "nothing was replicated"),
         ("coin", _coin(analysis)),
@@ -734,10 +618,38 @@ def command_section(analysis: results.CampaignAnalysis) -> doc.Section:
     """Return the command that repeats the campaign."""
     if not analysis.command:
         text = f"Not recorded: the command of this campaign is unknown ({doc.MISSING})."
-        return doc.Section(
-            anchor="command", title="Reproduce it", blocks=(doc.Paragraph(text=text),)
-        )
+        return doc.Section(anchor="command", title="Reproduce", blocks=(doc.Paragraph(text=text),))
     lead = doc.Paragraph(text=_ORDER[analysis.experiment.is_single_pass])
-    return doc.Section(
-        anchor="command", title="Reproduce it", blocks=(lead, doc.Command(text=analysis.command))
-    )
+    command = doc.Command(text=analysis.command)
+    blocks = (lead, command, *_winner(analysis))
+    return doc.Section(anchor="command", title="Reproduce", blocks=blocks)
+
+
+def _winner(analysis: results.CampaignAnalysis) -> Iterator[doc.Block]:
+    """Yield the settings of what is faster and nowhere slower, to be copied into a server."""
+    experiment = analysis.experiment
+    if experiment.attribution is not None:
+        return  # results are of factors
+    lost = {c.configuration for c in analysis.results if c.verdict is Verdict.SLOWER}
+    won = [c for c in analysis.results if c.verdict is Verdict.FASTER and not c.is_suspect]
+    won = [c for c in won if c.configuration not in lost]
+    best = max(won, key=lambda c: c.effect.value if c.effect else 0.0, default=None)
+    if best is None:
+        return
+    base = experiment.configuration(experiment.baseline).asked()
+    asked = experiment.configuration(best.configuration).asked()
+    changed = {name: value for name, value in asked.items() if base.get(name) != value}
+    if not changed:
+        return
+    is_redis = experiment.engine is EngineName.REDIS
+    lines = [
+        f"CONFIG SET {name} {value}"
+        if is_redis
+        else f"ALTER SYSTEM SET {name} = '{value.replace(chr(39), chr(39) * 2)}';"
+        for name, value in changed.items()
+    ]
+    price = results.durability_clause(best)
+    text = f"{best.configuration} is the baseline with these settings"
+    tone = doc.Tone.WARNING if price else doc.Tone.PLAIN
+    yield doc.Paragraph(text=f"{text}, {price}:" if price else f"{text}:", tone=tone)
+    yield doc.Command(text="\n".join(lines), language="text" if is_redis else "sql")

@@ -109,6 +109,16 @@ class WaitReasoning:
         return least, most
 
 
+def _signed_ms(estimate: Estimate, *, plus: bool = False) -> str:
+    """Return milliseconds with their interval: ``0.41 [0.39, 0.43]``."""
+    return doc.with_interval(estimate, partial(_ms, plus=plus))
+
+
+def _ms(seconds: float, *, plus: bool) -> str:
+    sign = "-" if seconds < 0 else "+" if plus else ""
+    return sign + doc.milliseconds(abs(seconds))
+
+
 def waits_of(grounds: Grounds) -> tuple[WaitReasoning, ...]:
     """Return the same for a campaign; nothing where its statements were not fitted."""
     analysis = grounds.analysis
@@ -243,7 +253,7 @@ def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[doc.BulletList, ...]:
 
 
 def _sentence(each: WaitReasoning) -> str:
-    change = doc.signed_ms(each.per_statement_s, plus=True)
+    change = _signed_ms(each.per_statement_s, plus=True)
     begun = f"{doc.versus(each.configuration, each.baseline)}: each statement {change} ms"
     shares = each.cpu_shares
     if shares is None:
@@ -311,8 +321,8 @@ def _costs(costs: Sequence[StatementCost]) -> doc.Table:
         costs,
         doc.column("configuration", lambda cost: cost.name),
         *(doc.numbers(name, partial(latency, name), "ms", spare=True) for name in SCRIPTS),
-        doc.numbers("each statement", lambda cost: doc.signed_ms(cost.per_statement_s), "ms"),
-        doc.numbers("commit", lambda cost: doc.signed_ms(cost.per_commit_s), "ms"),
+        doc.numbers("each statement", lambda cost: _signed_ms(cost.per_statement_s), "ms"),
+        doc.numbers("commit", lambda cost: _signed_ms(cost.per_commit_s), "ms"),
         doc.numbers("largest miss", lambda cost: doc.milliseconds(cost.residual_s), "ms"),
         title=TITLE,
         note=_TEXTS.costs(),
@@ -325,9 +335,9 @@ def _differences(fit: StatementFit) -> doc.Table:
         fit.differences,
         ("configuration", lambda each: doc.versus(each.configuration, each.baseline)),
         doc.numbers(
-            "each statement", lambda each: doc.signed_ms(each.per_statement_s, plus=True), "ms"
+            "each statement", lambda each: _signed_ms(each.per_statement_s, plus=True), "ms"
         ),
-        doc.numbers("commit", lambda each: doc.signed_ms(each.per_commit_s, plus=True), "ms"),
+        doc.numbers("commit", lambda each: _signed_ms(each.per_commit_s, plus=True), "ms"),
         title="Differences, block by block",
         data=row_of,
     )
@@ -336,8 +346,8 @@ def _differences(fit: StatementFit) -> doc.Table:
 def _words(each: StatementDifference) -> str:
     return _TEXTS.difference(
         names=doc.versus(each.configuration, each.baseline),
-        statement=doc.signed_ms(each.per_statement_s, plus=True),
-        commit=doc.signed_ms(each.per_commit_s, plus=True),
+        statement=_signed_ms(each.per_statement_s, plus=True),
+        commit=_signed_ms(each.per_commit_s, plus=True),
         is_of_round_trips=each.is_of_round_trips,
         is_of_commits=each.is_of_commits,
     )
@@ -459,6 +469,7 @@ def plan_section(
             blocks=tuple(blocks),
             first=bool(statements),
             brief=(doc.Paragraph(text="\n".join(_plan_lines(statements, baseline))),),
+            more=tuple(block for each in statements for block in _trees(each)),
         ),
     )
 
@@ -484,6 +495,20 @@ def _script_of(statement: TracedStatement) -> str:
     """Return the script of a statement; old records have none, and the statement itself does."""
     named = {plan.script for plan in statement.plans.values() if plan.script}
     return ", ".join(sorted(named)) or statement.title
+
+
+def _trees(traced: TracedStatement) -> Iterator[doc.Block]:
+    """Yield each plan of a statement as the server prints it, with the configurations it is of."""
+    plans: dict[tuple[str, ...], list[str]] = {}
+    for name, plan in traced.plans.items():
+        if not plan.trouble:
+            plans.setdefault(plan.lines, []).append(name)
+    for lines, names in plans.items():
+        whose = (
+            doc.enumeration(tuple(names)) if traced.differs else "the same in all configurations"
+        )
+        yield doc.Paragraph(text=f"{traced.workload}, {traced.title}: {whose}")
+        yield doc.Command(text="\n".join(lines), language="text")
 
 
 def _plan_lead(number: int, differing: list[TracedStatement]) -> str:

@@ -42,7 +42,7 @@ def planned(experiment: Experiment, tmp_path: Path) -> CampaignOutlook:
 
 def text_of(found: CampaignOutlook) -> str:
     """Return what a terminal shows, on one line."""
-    return " ".join(render_terminal(outlook_document(found), 200, whole=True).split())
+    return " ".join(render_terminal(outlook_document(found), 200).split())
 
 
 def five_loads(**changes: object) -> Experiment:

@@ -120,4 +120,4 @@ def test_the_plan_says_how_many(trial: CampaignRecord, tmp_path: Path) -> None:
 
 
 def _text(found: CampaignOutlook) -> str:
-    return " ".join(render_terminal(outlook_document(found), 300, whole=True).split())
+    return " ".join(render_terminal(outlook_document(found), 300).split())

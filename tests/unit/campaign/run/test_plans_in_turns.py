@@ -73,7 +73,7 @@ def planned(experiment: Experiment, tmp_path: Path) -> CampaignOutlook:
 
 def text_of(found: CampaignOutlook) -> str:
     """Return what a terminal shows of a plan, on one line."""
-    return " ".join(render_terminal(outlook_document(found), 200, whole=True).split())
+    return " ".join(render_terminal(outlook_document(found), 200).split())
 
 
 def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:

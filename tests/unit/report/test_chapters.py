@@ -1,0 +1,76 @@
+"""The seven chapters of a report: what they show, and what is a detail."""
+
+import re
+
+import pytest
+
+from fakes import analyses, durable
+from steelyard.answers.report import build_document
+from steelyard.core.measurement import Quantity
+from steelyard.core.wording import format_share
+from steelyard.report.document import Chapter, Command, Paragraph, Table
+from steelyard.report.html import render_html, render_markdown
+from support.examples import analysis_of, report_of
+
+LONGEST = 1700  # words of the short form, with all signs that stand alone
+
+
+def test_a_report_has_seven_chapters_and_is_read_in_minutes() -> None:
+    """In their order; the short form has a quarter of the words that all of it has."""
+    document = report_of("quick")
+    assert [part.title for part in document.parts] == [*Chapter]
+    short, whole = (render_markdown(document, short=each) for each in (True, False))
+    assert len(short.split()) < min(LONGEST, len(whole.split()) / 3)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_detail_has_a_name_and_is_closed() -> None:
+    """On a page it is opened by its name, which short Markdown tells with the way to it."""
+    document = report_of("quick")
+    page, short = render_html(document), render_markdown(document, short=True)
+    detailed = [section for section in document.sections if section.more]
+    assert page.count('<details class="more"') == len(detailed)
+    for section in detailed:
+        assert f"<summary>{section.more_title}</summary>" in page
+        assert section.more_title in short
+    assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="', page))
+
+
+def test_the_settings_of_what_is_faster_can_be_copied() -> None:
+    """As statements, with what they may lose; nothing is copied where nothing is faster."""
+    lines = [b.text for b in blocks(report_of("quick"), "command") if isinstance(b, Command)]
+    assert lines[1:] == ["ALTER SYSTEM SET shared_buffers = '512MB';"]
+    lead, _ = blocks(
+        build_document(durable.traded(fitted={"synchronous_commit": "off"})), "command"
+    )[2:]
+    assert isinstance(lead, Paragraph)
+    assert "may lose committed transactions" in lead.text
+    assert len(blocks(build_document(analyses.same_twice()), "command")) == 2
+
+
+def test_servers_are_known_by_their_counters() -> None:
+    """Hits, WAL, temporary files, checkpoints and deadlocks: sums of the runs of a cell."""
+    (table,) = (
+        block
+        for block in blocks(report_of("quick"), "costs")
+        if isinstance(block, Table) and block.title == "What the servers counted"
+    )
+    runs = [
+        run.evidence
+        for run in analysis_of("quick").runs
+        if (run.configuration, run.cell.workload) == ("small", "reads")
+    ]
+    hit, read, wal = (
+        sum(run.total(quantity) for run in runs)
+        for quantity in (Quantity.PAGES_HIT, Quantity.PAGES_READ, Quantity.WAL_BYTES)
+    )
+    seconds = sum(run.seconds for run in runs)
+    row = dict(table.data[0])
+    assert row["buffer_hits_percent"] == pytest.approx(100 * hit / (hit + read))
+    assert row["wal_bytes_per_s"] == pytest.approx(wal / seconds)
+    assert table.rows[0].texts[3] == format_share(hit / (hit + read))
+
+
+def blocks(document, anchor):  # noqa: ANN001, ANN201 - of a section
+    """Return the blocks of a section."""
+    return next(each.blocks for each in document.sections if each.anchor == anchor)
