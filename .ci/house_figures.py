@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122783,
-    "lines of tests": 111249,
+    "lines of src": 122899,
+    "lines of tests": 111287,
     "files": 337,
     "longest file": 877,
     "import edges": 2497,
