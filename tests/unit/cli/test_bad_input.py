@@ -158,7 +158,7 @@ def test_flags_that_pgbench_takes_are_taken(shell: Shell) -> None:
     flags = ("--random-seed=7", "-C", "-D", "x=1", "--max-tries", "3")
     code, out, err = shell.run("run", "x.yaml", "--dry-run", "--", *flags)
     assert (code, err) == (0, "")
-    for word in ("design", "block", "time", "disk", "more blocks"):
+    for word in ("design", "block", "time", "disk", "blocks", "compares"):
         assert word in out
 
 

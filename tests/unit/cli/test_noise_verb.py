@@ -133,9 +133,9 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     assert forecast["seed"] == 1
     assert not Path("campaigns").exists()
     _, out, _ = shell.run("noise", file, "--dry-run", *starts)
-    assert "noise of small: again vs default (baseline)" in out
+    assert "  compares   again vs default (baseline)" in out
     assert "warning" not in out  # that the budget decides too little: there is nothing to decide
-    assert "or when every workload is decided" not in out
+    assert "until every workload is decided" not in out
 
 
 def test_switch_budget_and_changes_are_taken(shell: Shell, file: str) -> None:
