@@ -653,7 +653,7 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
         return f"{sides}: {_divided_clause(analysis, comparison)}"
     if extremes := opposites(comparison.scripts):
         told = script_sentence(analysis.experiment, extremes)
-        return f"{sides}: {MIXED}, {told}; all together {effect_phrase(comparison, margin)}"
+        return f"{sides}: {MIXED}, {told}; throughput of all {effect_phrase(comparison, margin)}"
     more = more_minutes(comparison, analysis.experiment.stop.detect)
     told = f"{plain_word(comparison, margin)}, {effect_phrase(comparison, margin)}"
     return f"{sides}: {told}{'; ' if more else ''}{more}"

@@ -231,7 +231,9 @@ class _Page:
         room = self.width - _GAP
         if self.brevity < 2 or len(text) <= room:
             return text
-        return f"{text[: room - 2].rsplit(' ', 1)[0].rstrip(',;')} …"
+        cut = text[: room - 2]
+        clause = max(cut.rfind(";"), cut.rfind(","))  # better a whole clause than all that fits
+        return f"{(cut[:clause] if clause > room // 2 else cut.rsplit(' ', 1)[0]).rstrip(',;')} …"
 
     def ranked(self, rankings: Sequence[doc.Table]) -> Iterator[RenderableType]:
         """Yield the tables of a ranking; they share the rows that a first screen has."""

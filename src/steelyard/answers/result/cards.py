@@ -44,7 +44,7 @@ from steelyard.core.experiment import ONE, RATE, Workload
 from steelyard.core.findings import Severity, Validity, Verdict, words_of
 from steelyard.core.schedule import Load
 from steelyard.core.target import EngineName
-from steelyard.core.wording import US_PER_S, format_bytes
+from steelyard.core.wording import US_PER_S, format_bytes, format_latencies
 from steelyard.report import document as doc
 
 _SHOWN: Final = (0.5, 0.99)  # percentiles of the line on latency
@@ -130,7 +130,7 @@ def _notes(analysis: CampaignAnalysis, comparison: Comparison) -> Iterator[str]:
     if comparison.note and not told:
         yield comparison.note
     if _only_together(analysis, comparison):
-        yield "clear over all loads together, at no load alone"
+        yield "clear over all client counts together, at none alone"
     if doubt := _suspect(analysis, comparison):
         yield doubt
 
@@ -211,8 +211,9 @@ def _line(
     found = _at(analysis, result, load)
     clear = found.verdict in (Verdict.FASTER, Verdict.SLOWER) and found.effect is not None
     after = before * (1.0 + found.effect.value) if clear and found.effect else before
-    told = " \N{RIGHTWARDS ARROW} ".join(dict.fromkeys(_about(before, after)))
-    return f"{cell_name(analysis.experiment, load)}: about {told} {RATE}"
+    told = tuple(dict.fromkeys(_about(before, after)))
+    rates, both = " \N{RIGHTWARDS ARROW} ".join(told), "" if len(told) > 1 else " on both sides"
+    return f"{cell_name(analysis.experiment, load)}: about {rates} {RATE}{both}"
 
 
 def _at(analysis: CampaignAnalysis, result: Comparison, load: Load) -> Comparison:
@@ -422,7 +423,9 @@ def _part(reasons: Reasons, result: Comparison, load: Load) -> Iterator[str]:
         whole = change.change.value
         if parts and abs(parts[0].change.value) >= _LEAST_PART * abs(whole):
             part = parts[0]
-            yield f"in latency, {PART_NAMES[part.part]} {format_change(part.change)}"
+            (of,) = format_latencies([whole], signed=True)
+            told = f"{PART_NAMES[part.part]} {format_change(part.change)}"
+            yield f"of {of} in latency {told} is the largest known part"
 
 
 # The axis.

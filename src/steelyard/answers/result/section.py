@@ -50,7 +50,7 @@ def _places(analysis: CampaignAnalysis) -> Iterator[str]:
 
 
 MOST_CARDS = 4  # results that a reader takes in as cards
-_RULE = "Ordered by estimate; the rank: all places between those clearly faster and clearly slower."
+_RULE = "Ordered by estimate. Who shares a rank, such as 3\N{EN DASH}5, is not clearly apart."
 _NOTE = (
     "Rows are ordered by estimate. A rank is the places that a configuration may have: after those"
     " that are clearly faster, whose whole interval lies above its own, and before those that are"
@@ -398,7 +398,7 @@ def _before_use(
     if doubt:
         items, links = [doubt, *items], [None, *links]
     left = len(told) - len(shown)
-    more = f" ({left} more under Warnings)" if left else ""
+    more = f" ({left} more in the report, under Warnings)" if left else ""
     if items:
         lead = f"Before you use this{more}"
         yield doc.BulletList(lead=lead, items=tuple(items), links=tuple(links))

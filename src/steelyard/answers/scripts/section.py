@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from steelyard.answers import results
 from steelyard.answers.scripts.verdicts import ScriptResult, by_consequence, changed
+from steelyard.core.findings import Verdict
 from steelyard.core.quantities import SECONDS, Unit
 from steelyard.core.wording import format_bytes, format_share
 from steelyard.report import document as doc
@@ -14,7 +15,7 @@ from steelyard.report.texts import Texts
 
 _TEXTS: Final = Texts(__name__)
 _FIRST: Final = 12  # rows that fit on the first screen
-_WAITS: Final = "they are sampled of all sessions, whatever these execute"
+_ALL: Final = 6  # scripts of which each has its row there, equivalent or not
 
 
 def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]:
@@ -27,20 +28,32 @@ def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...
     for result in compared:
         ordered = by_consequence(result.scripts)
         lead = doc.Paragraph(text=_lead(analysis, result))
-        unstable = [*_unstable(ordered)]
-        blocks += [lead, _table(analysis, result, ordered), *unstable]
-        brief.append(lead)
-        if len(compared) == 1:
-            brief += [_table(analysis, result, ordered[:_FIRST], short=True), *unstable]
-            rest = len(ordered) - _FIRST
-            more = doc.Paragraph(text=f"and {rest} more in the whole report")
-            brief += [more] if rest > 0 else []
+        blocks += [lead, _table(analysis, result, ordered), *_unstable(ordered)]
+        brief += _brief(analysis, result, ordered) if len(compared) == 1 else (lead,)
         blocks += _used(analysis, result, ordered)
     return (
         doc.Section(
             anchor="scripts", title="Scripts", blocks=tuple(blocks), first=True, brief=tuple(brief)
         ),
     )
+
+
+def _brief(
+    analysis: results.CampaignAnalysis, result: results.Comparison, ordered: Sequence[ScriptResult]
+) -> Iterator[doc.Block]:
+    """Yield what a first screen has: of many scripts a row for those that are not equivalent."""
+    many = len(ordered) > _ALL
+    shown = [each for each in ordered if not (many and each.verdict is Verdict.EQUIVALENT)]
+    if shown:
+        yield _table(analysis, result, shown[:_FIRST], short=True)
+    if len(shown) > _FIRST:
+        yield doc.Paragraph(text=f"and {len(shown) - _FIRST} more in the whole report")
+    if alike := len(ordered) - len(shown):
+        yield doc.Paragraph(text=f"{doc.count(alike, 'more script')} equivalent")
+    if unstable := [each.title for each in ordered if each.is_unstable]:
+        yield doc.Paragraph(
+            text=_TEXTS.unstable(names=f"unstable: {doc.enumeration(tuple(unstable))}")
+        )
 
 
 def _lead(analysis: results.CampaignAnalysis, result: results.Comparison) -> str:
@@ -68,18 +81,16 @@ def _table(
         ("script", lambda script: script.title),
         *([doc.numbers("clients", partial(_place, analysis))] if loads else []),
         ("verdict", _verdict),
-        doc.numbers("change", lambda script: doc.effect_value(script.change)),
+        doc.numbers("change of time", lambda script: doc.effect_value(script.change)),
         doc.numbers(
             f"{doc.CONFIDENCE} interval", lambda script: doc.effect_interval(script.change)
         ),
         doc.numbers(result.baseline, lambda script: doc.milliseconds(script.medians_s[0]), "ms"),
         doc.numbers(
-            result.configuration, lambda script: doc.milliseconds(script.medians_s[1]), "ms"
+            result.configuration, lambda script: doc.milliseconds(_after(script, short=short)), "ms"
         ),
         ("plan", _plan),
-        doc.numbers("executions", _executions, spare=True),
-        doc.numbers("varies", lambda script: doc.proportion(script.block_sd), spare=True),
-        doc.column("blocks", lambda script: script.blocks, doc.WHOLE, spare=True),
+        *(() if short else _spread()),
         title=f"{result.workload}: {doc.versus(result.configuration, result.baseline)}",
         tone=lambda script: (
             doc.Tone.WARNING
@@ -95,6 +106,25 @@ def _table(
         data=lambda script: () if short else row_of(script),
         common=() if short else (("workload", result.workload), *sides),
         reason=None if short else lambda script: script.reason,
+    )
+
+
+def _after(script: ScriptResult, *, short: bool) -> float | None:
+    """Return the time of the configuration, s; by the change where both stand side by side.
+
+    The change compares executions that ran one after the other, so medians may not agree with it.
+    """
+    before, after = script.medians_s
+    if not short or before is None or script.change is None:
+        return after
+    return before * (1.0 + script.change.value)
+
+
+def _spread() -> tuple[doc.Cells, ...]:
+    return (
+        doc.numbers("executions", _executions, spare=True),
+        doc.numbers("varies", lambda script: doc.proportion(script.block_sd), spare=True),
+        doc.column("blocks", lambda script: script.blocks, doc.WHOLE, spare=True),
     )
 
 
@@ -121,7 +151,8 @@ def _unstable(scripts: Sequence[ScriptResult]) -> Iterator[doc.Paragraph]:
     ]
     if items:
         names = f"{doc.count(len(items), 'script')} unstable: {'; '.join(items)}"
-        yield doc.Paragraph(text=_TEXTS.unstable(names=names, waits=_WAITS), tone=doc.Tone.WARNING)
+        text = f"{_TEXTS.unstable(names=names)} {_TEXTS.no_waits()}"
+        yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
 
 
 def _share(fraction: float | None) -> str:

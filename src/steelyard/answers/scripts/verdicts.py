@@ -157,7 +157,7 @@ def in_a_sentence(
 ) -> str:
     """Return those that differ by name, and the number of all others.
 
-    ``q18 slower, +44 % [+38 %, +51 %], its plan changed; 3 no clear difference``; of many that
+    ``q18 slower, time +44 % [+38 %, +51 %], its plan changed; 3 equivalent``; of many that
     differ the first ones are named.
     """
     ordered = by_consequence(results)
@@ -171,6 +171,6 @@ def in_a_sentence(
 
 
 def clause(script: ScriptResult, name: str) -> str:
-    """Return one as a clause: ``q18 slower, +44 % [+38 %, +51 %], its plan changed``."""
+    """Return one as a clause: ``q18 slower, time +44 % [+38 %, +51 %], its plan changed``."""
     plan = ", its plan changed" if script.plan_differs else ""
-    return f"{name} {script.word}, {changed(script)}{plan}"
+    return f"{name} {script.word}, time {changed(script)}{plan}"

@@ -120,12 +120,16 @@ def nodes(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def node_change(before: Sequence[str], after: Sequence[str]) -> str:
-    """Return the deepest node of each plan that the other lacks: ``Seq Scan on a → ...``."""
+    """Return the deepest node of each plan that the other lacks: ``Seq Scan on a → ...``.
+
+    A scan says more than what is made of it.
+    """
     sides = nodes(before), nodes(after)
-    own = [
-        next((node for node in reversed(one) if node not in other), one[0] if one else "no plan")
-        for one, other in (sides, sides[::-1])
-    ]
+    own = []
+    for one, other in (sides, sides[::-1]):
+        lacking = [node for node in reversed(one) if node not in other]
+        scans = [node for node in lacking if " on " in node]
+        own.append(next(iter([*scans, *lacking, *one[:1]]), "no plan"))
     if own[0] == own[1]:
         return "the same nodes, with other conditions, order, workers or JIT"
     return " \N{RIGHTWARDS ARROW} ".join(own)

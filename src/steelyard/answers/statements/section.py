@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from pathlib import PurePath
 from typing import Annotated, ClassVar, Final, NamedTuple
 
 from steelyard.answers.costs import SCRIPTS, Cost, CostChange, Ledger, LedgerChange, campaign_ledger
@@ -482,7 +483,7 @@ def _plan_lines(statements: Sequence[TracedStatement], baseline: str) -> Iterato
         for name, plan in each.plans.items():
             if own is not None and plan.lines and plan.lines != own.lines:
                 others.setdefault(node_change(own.lines, plan.lines), name)
-        told = (f"under {name} {change}" for change, name in others.items())
+        told = (f"{change} ({name})" for change, name in others.items())
         only = f"only under {', '.join(each.plans)}"
         yield f"{_script_of(each)}: {'; '.join(told) or only}"
     if len(differing) > _FIRST:
@@ -494,7 +495,7 @@ def _plan_lines(statements: Sequence[TracedStatement], baseline: str) -> Iterato
 def _script_of(statement: TracedStatement) -> str:
     """Return the script of a statement; old records have none, and the statement itself does."""
     named = {plan.script for plan in statement.plans.values() if plan.script}
-    return ", ".join(sorted(named)) or statement.title
+    return ", ".join(sorted(PurePath(each).name for each in named)) or statement.title
 
 
 def _trees(traced: TracedStatement) -> Iterator[doc.Block]:
