@@ -38,7 +38,7 @@ def test_a_mix_of_opposite_effects_names_both() -> None:
     assert result.no_practical_weight or not result.verdict.decided
     assert verdict_word(result, 0.05) == "mixed"
     said = verdict_sentence(analysis, result)
-    assert "mixed, q18 slower, +" in said
+    assert "mixed, q18 slower, time +" in said
     assert re.search(r"q[1-5] faster, -", said)
     assert "no clear difference" not in said
     assert Counter(each.word for each in result.scripts) == {"faster": 5, "slower": 1}
@@ -91,14 +91,16 @@ def test_the_screen_lists_scripts_by_consequence() -> None:
 
 
 def test_of_many_scripts_the_screen_has_the_first_rows() -> None:
-    """The report has all of two hundred, and the screen says how many more there are."""
-    effects = {f"s{number:03}": 0.3 * (number < 3) for number in range(200)}
+    """The report has all of two hundred; on the screen those that are equivalent are a number."""
+    effects = {f"s{number:03}": 0.3 * (number < 20) for number in range(200)}
     analysis = analyse(a_scripted_record(effects, executions=3))
-    assert {each.title for each in of(analysis).values() if each.differs} == {
-        *("s000", "s001", "s002"),
-    }
+    differing = {each.title for each in of(analysis).values() if each.differs}
+    assert differing == {f"s{number:03}" for number in range(20)}
+    words = Counter(each.word for each in of(analysis).values())
     document = build_document(analysis)
-    assert "and 188 more in the whole report" in render_terminal(document, 100, more="it")
+    screen = render_terminal(document, 100, more="it")
+    assert f"and {200 - words['equivalent'] - 12} more in the whole report" in screen
+    assert f"{words['equivalent']} more scripts equivalent" in screen
     assert "s199" in render_terminal(document, 100)
 
 
@@ -113,8 +115,8 @@ def test_of_several_configurations_the_screen_has_sentences() -> None:
     analysis = analyse(replace(record, experiment=experiment, runs=(*record.runs, *more)))
     document = build_document(analysis)
     screen = " ".join(render_terminal(document, 100, more="it").split())
-    assert "reports, t1 vs t0 (baseline): a slower, +" in screen
-    assert "reports, t2 vs t0 (baseline): a slower, +" in screen
+    assert "reports, t1 vs t0 (baseline): a slower, time +" in screen
+    assert "reports, t2 vs t0 (baseline): a slower, time +" in screen
     (section,) = (each for each in document.sections if each.anchor == "scripts")
     tables = [block for block in section.blocks if hasattr(block, "rows")]
     assert len(tables) == 2
@@ -133,9 +135,11 @@ def test_times_that_vary_too_much_are_unstable() -> None:
     running = replace(record, status=Status.RUNNING)
     early = replace(running, plan=replace(record.plan, stopping=_longer(record.plan.stopping)))
     assert of(analyse(early))["wild"].word == "no clear difference"
-    screen = render_terminal(build_document(analyse(record)), 100, more="it")
-    assert "1 script unstable: wild" in screen
-    assert "Their wait events are not known" in " ".join(screen.split())
+    document = build_document(analyse(record))
+    assert "unstable: wild: the times vary" in render_terminal(document, 100, more="it")
+    whole = " ".join(render_terminal(document, 100).split())
+    assert "1 script unstable: wild" in whole
+    assert "Their wait events are not known" in whole
 
 
 def _longer(rule):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - a stopping rule
@@ -210,7 +214,7 @@ def test_before_the_first_interim_result_there_is_no_verdict() -> None:
     assert found.change is not None
     assert found.level is None
     screen = render_terminal(build_document(analyse(early)), 100, more="it")
-    assert "interim, reports, t1 vs t0 (baseline): 2 no verdict yet." in screen
+    assert screen.count("no verdict yet") >= 2
 
 
 def test_what_turns_have_cut_counts_as_long() -> None:

@@ -110,7 +110,7 @@ def test_a_ranking_has_what_a_power_cut_takes_and_its_rule() -> None:
         assert {row.cells[1]: row.cells[-1] for row in table.rows} == lost
         assert not [row for row in table.rows if "durable" in row.cells[4]]
     screen = " ".join(render_terminal(report_of("redis-published"), 100, more=MORE).split())
-    assert "the rank: all places between those clearly faster and clearly slower" in screen
+    assert "Who shares a rank, such as 3\N{EN DASH}5, is not clearly apart." in screen
 
 
 def test_a_legend_names_only_what_is_drawn() -> None:
