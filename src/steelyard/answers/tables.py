@@ -35,8 +35,10 @@ def chart_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]
     effects = tuple(figure for figure in _effects_by_load(analysis) if figure.rows)
     course = _loads(analysis), _blocks(analysis), _strips(analysis)
     more = tuple(figure for figure in course if len(figure.rows) > 1)  # a dot is not a chart
-    # Where they are many, the picture of all effects is read with them.
+    # Where they are many, the picture of all effects is read with them; a few the cards have drawn.
     first = bool(rankings(analysis))
+    if not first and len(analysis.experiment.closed_loads) == 1:
+        effects, more = (), (*effects, *more)
     drawn = doc.Section(anchor="effects", title="Effects", blocks=effects, first=first)
     details = doc.Section(anchor="charts", title="Course of the campaign", more=more)
     return tuple(each for each in (drawn, details) if each.every)

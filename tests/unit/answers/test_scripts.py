@@ -39,7 +39,7 @@ def test_a_mix_of_opposite_effects_names_both() -> None:
     assert verdict_word(result, 0.05) == "mixed"
     said = verdict_sentence(analysis, result)
     assert "mixed, q18 slower, time +" in said
-    assert re.search(r"q[1-5] faster, -", said)
+    assert re.search(r"q[1-5] faster, time -", said)
     assert "no clear difference" not in said
     assert Counter(each.word for each in result.scripts) == {"faster": 5, "slower": 1}
 

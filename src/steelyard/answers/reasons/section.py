@@ -123,8 +123,8 @@ def bars(drawn: tuple[Step, ...]) -> tuple[str, ...]:
 def waterfall_figure(
     analysis: CampaignAnalysis, changes: Sequence[BudgetChange]
 ) -> doc.Figure | None:
-    """Return the ways of several comparisons, a panel each; None where there is none."""
-    drawn = [change for change in changes if change.parts]
+    """Return the ways of comparisons whose latency clearly changed, a panel each; None for none."""
+    drawn = [change for change in changes if change.parts and change.clear]
     if not drawn:
         return None
     told = "; ".join(_in_words(analysis, change) for change in drawn)
