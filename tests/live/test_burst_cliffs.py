@@ -20,7 +20,7 @@ from steelyard.core.linux import Controller
 from steelyard.core.wording import PrivilegeError
 from steelyard.gateways.cgroups import Cgroups
 from support.lacking import lacking
-from support.live import LIMIT_S, Steelyard
+from support.live import LIMIT_S, Steelyard, whole_report
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -121,7 +121,7 @@ def _require_found(steelyard: Steelyard, bucket: Bucket, summary: Any) -> None:
     assert cliff["least_capacity_low"] <= true <= cliff["least_capacity_high"]
     (finding,) = (each for each in summary["findings"] if each["code"] == "burst-cliff")
     assert "were measured within the burst" in finding["message"]
-    assert "## Sustained runs" in (steelyard.directory / "c" / "report.md").read_text()
+    assert "### Sustained runs" in whole_report(steelyard.directory / "c")
 
 
 def test_a_block_bucket_that_closes_is_found(steelyard: Steelyard) -> None:

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from steelyard.cli.questions import CapacityOptions, capacity_text
-from support.live import TINY, Steelyard, ending, lasting
+from support.live import TINY, Steelyard, ending, lasting, whole_report
 
 pytestmark = pytest.mark.live
 
@@ -53,7 +53,7 @@ def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard)
     assert workload["second_sd_percent"]["estimate"] > 0.0
     assert workload["comparisons"][0]["expected"][-1]["half_width_percent"]["estimate"] > 0.0
     assert "a block varies by" in done.stdout
-    assert "## Noise" in (record / "report.md").read_text()
+    assert "### Noise" in whole_report(record)
 
     (profile,) = (steelyard.cache / "noise").glob("*.json")
     assert str(profile) in done.stderr
@@ -107,7 +107,7 @@ def test_a_server_is_weighed_at_shares_of_its_capacity(steelyard: Steelyard) -> 
     assert goal["beyond"] == "above"
     assert goal["measured_per_s"] == [rate["offered_per_s"] for rate in rates]
     assert "The highest rate with p90 < 2 s" in done.stdout
-    assert "## Capacity and rates" in (record / "report.md").read_text()
+    assert "### Capacity and rates" in whole_report(record)
     assert "Throughput of closed loops" in (record / "report.html").read_text()
     assert len(list((record / "raw").glob("capacity-0-00-*.txt.gz"))) >= 6
 

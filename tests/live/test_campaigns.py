@@ -23,6 +23,7 @@ from support.live import (
     lasting,
     one_by_one,
     wait_for,
+    whole_report,
 )
 
 pytestmark = pytest.mark.live
@@ -67,7 +68,7 @@ def test_a_campaign_ends_with_verdicts_and_every_file_of_the_record(
         if run.turns:
             assert measured.transactions == sum(turn.transactions for turn in run.turns) > 0
             assert measured.seconds == pytest.approx(sum(turn.seconds for turn in run.turns))
-    told = "the load takes turns" in (path / "report.md").read_text()
+    told = "the load takes turns" in whole_report(path)
     assert told is (design == "alternating")
     derived = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
     first = {name: (path / name).read_bytes() for name in derived}

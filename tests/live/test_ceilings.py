@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.live import TINY, Steelyard, living_servers, wait_for
+from support.live import TINY, Steelyard, living_servers, wait_for, whole_report
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 LOCAL = TINY.replace("warm_up: 0s}", "warm_up: 0s, machine_limits: on}")
@@ -42,7 +42,7 @@ def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
     syncs = [c for c in found if c["kind"] == "sync" and c["rate_per_s"]]
     in_force = [c for c in syncs if c["configurations"]]
     assert not syncs or [c["subject"] for c in in_force] == ["fdatasync"]  # Linux's default
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "Ceilings of this place" in report
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.endpoint import Server, started
-from support.live import Steelyard
+from support.live import Steelyard, whole_report
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -117,7 +117,7 @@ def test_a_rewritten_statement_is_a_configuration(steelyard: Steelyard, shop: Se
     assert "script     new.sql in place of old.sql" in done.stderr
     assert "faster" in done.stdout
     assert {run["turns"] is not None for run in steelyard.counted_runs} == {True}
-    report = (home / "c" / "report.md").read_text()
+    report = whole_report(home / "c")
     assert "new.sql for old.sql" in report
     assert "2 of 2 statements have different plans" in report
     assert shop.databases == before

@@ -17,7 +17,7 @@ from steelyard.gateways.sql import Sql, parsed_uri
 from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server, started
 from support.endpoint import run as command
 from support.lacking import lacking
-from support.live import LIMIT_S, Steelyard, ending, interrupted, lasting, wait_for
+from support.live import LIMIT_S, Steelyard, ending, interrupted, lasting, wait_for, whole_report
 
 if TYPE_CHECKING:
     import subprocess
@@ -78,7 +78,7 @@ def test_a_campaign_at_a_socket_leaves_the_server_as_it_was(
     assert done.returncode == 0, done.stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert summary["blocks"] == 3
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "that was there already" in report
     made = [e for e in steelyard.journal if e["kind"] == "created"]
     assert {e["resource"] for e in made} == {"directory", "on-server"}
@@ -169,7 +169,7 @@ def test_an_ordinary_role_goes_on_with_session_settings(
     ]
     codes = {e["finding"]["code"] for e in steelyard.journal if e["kind"] == "finding"}
     assert {"no-superuser", "endpoint-unseen"} <= codes
-    assert "ALTER SYSTEM" not in (steelyard.directory / "c" / "report.md").read_text()
+    assert "by ALTER SYSTEM" not in whole_report(steelyard.directory / "c")
 
 
 def _by_service(home: Path, server: Server) -> dict[str, str]:
@@ -309,7 +309,7 @@ def test_a_database_that_steelyard_did_not_make_is_left_alone(
         _measured(poor, text, "--allow-existing")
         tables = server.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", "shop")
         assert tables == [("goods",)]
-        report = (steelyard.directory / "c" / "report.md").read_text()
+        report = whole_report(steelyard.directory / "c")
         assert "vacuum and truncate only" in report
         server.do("CREATE TABLE pgbench_accounts ()", database="shop")
         taken = steelyard.run("run", "tiny.yaml", "--dir", "d", "--no-verdict", "--allow-existing")

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from ruamel.yaml import YAML
 
-from support.live import Steelyard, napping
+from support.live import Steelyard, napping, whole_report
 
 WORKFLOWS = Path(__file__).parents[2] / "docs" / "workflows"
 
@@ -123,7 +123,7 @@ def test_a_change_of_the_schema_is_gated(steelyard: Steelyard) -> None:
     assert done.returncode == 10, done.stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert {row["outcome"] for row in summary["gate"]} == {"failed"}
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "Seq Scan on items" in report
     assert "| data: prepare | before.sql | after.sql | yes |" in report
 

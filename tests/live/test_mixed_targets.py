@@ -6,7 +6,7 @@ import pytest
 from test_turns_of_endpoints import MAKE, NAP, ratios
 
 from support.endpoint import Server
-from support.live import Steelyard
+from support.live import Steelyard, whole_report
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -53,7 +53,7 @@ def test_they_take_turns_alike(steelyard: Steelyard, server: Server) -> None:
     told = json.loads((steelyard.directory / "c" / "summary.json").read_text())["contract"]
     assert "flush" in told["unequal"]["there"]  # the test's own server has no fsync
     assert "CPUs" in told["not_known"]
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "| there \N{DAGGER} |" in report
     assert "with pauses for background work" in report
     assert "some of which were there already" in report

@@ -16,7 +16,16 @@ import pytest
 from steelyard.core.measurement import Run
 from steelyard.record.directory import read_campaign
 from support.lacking import lacking
-from support.live import TINY, Steelyard, ending, interrupted, lasting, one_by_one, wait_for
+from support.live import (
+    TINY,
+    Steelyard,
+    ending,
+    interrupted,
+    lasting,
+    one_by_one,
+    wait_for,
+    whole_report,
+)
 
 pytestmark = pytest.mark.live
 
@@ -68,7 +77,7 @@ def test_sysbench_weighs_two_configurations(steelyard: Steelyard) -> None:
     assert all(cell["tps"]["estimate"] > 1 for cell in cells.values())
     assert all(cell["printed_percentiles_s"]["p95"] > 0 for cell in cells.values())
     assert all(cell["latency_mean_s"] > 0 for cell in cells.values())
-    report = (record / "report.md").read_text()
+    report = whole_report(record)
     assert "Steelyard reads no log of sysbench" in report
     assert "latency" not in summary
     raw = sorted((record / "raw").glob("0000-*.txt.gz"))

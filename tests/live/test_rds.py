@@ -17,7 +17,7 @@ import pytest
 
 from support.aws import ACCOUNT, REGION, Account, Look, an_account
 from support.endpoint import Server, run, started
-from support.live import Steelyard
+from support.live import Steelyard, whole_report
 
 _ACTIVE = """SELECT coalesce(wait_event_type, 'CPU'), coalesce(wait_event, 'CPU')
     FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"""
@@ -173,7 +173,7 @@ def test_the_published_study_runs_scaled_down(steelyard: Steelyard, account: Acc
     assert done.returncode == 0, done.stderr
     assert steelyard.complete_blocks == 4
     assert {run["configuration"] for run in steelyard.runs} == {"rds-900", "rds-3000", "aurora"}
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "t interval over 4 blocks, 3 degrees of freedom" in report
     assert "this pair of" in report
     assert left(account) == []
@@ -193,8 +193,8 @@ def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account:
     assert account.calls.index("rds:CreateDBParameterGroup") < made
     assert "rds:ResetDBParameterGroup" not in account.calls  # both ask for it
     assert account.calls.count("rds:ModifyDBParameterGroup") >= 2
-    report = (steelyard.directory / "c" / "report.md").read_text()
-    assert "## Cost in money" in report
+    report = whole_report(steelyard.directory / "c")
+    assert "### Cost in money" in report
     assert "list prices of us-east-1, checked on 2026-11-21" in report
     (seen,) = (entry["series"] for entry in steelyard.journal if entry["kind"] == "provider")
     assert {"CPUUtilization", "BurstBalance", "ReadIOPS"} <= {each["metric"] for each in seen}
@@ -222,7 +222,7 @@ def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
     assert done.returncode == 0, done.stderr
     publisher.join()
     told = "small and large: this campaign made 849.4 million I/Os = 169.88 USD"
-    assert told in (steelyard.directory / "c" / "report.md").read_text()
+    assert told in whole_report(steelyard.directory / "c")
     assert any(block["complete"] for block in steelyard.blocks)
     entries = [e["thing"]["resource"] for e in steelyard.journal if e.get("thing")]
     assert entries == [
@@ -237,7 +237,7 @@ def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
     load = {each["metric"]: each for each in seen if each["metric"].startswith("db.load.avg")}
     assert {"db.load.avg", "db.load.avg CPU"} <= load.keys()
     assert max(load["db.load.avg"]["values"]) > 0
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "| default_statistics_target | 100 | 200 | yes |" in report
     assert "mean number of active sessions by Performance Insights" in report
     assert left(account) == []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from steelyard.systems.redis.existing.databases import MARK_KEY
-from support.live import LIMIT_S, Steelyard, ending, interrupted, lasting, wait_for
+from support.live import LIMIT_S, Steelyard, ending, interrupted, lasting, wait_for, whole_report
 from support.redis import RedisServer, redis_started
 from support.redis_endpoint import keys_of, restart, setting_of, tls_started
 
@@ -166,7 +166,7 @@ def test_keys_of_others_are_refused_and_left(steelyard: Steelyard, redis: RedisS
     _measured(steelyard, text, "--allow-existing")
     assert keys_of(redis) == {0: 1}
     assert "keys in database 1" in json.dumps(steelyard.journal)
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "also for the keys that were there" in " ".join(report.split())
     redis.command("DEL", "order:1")
 

@@ -25,7 +25,7 @@ from steelyard.record.directory import read_campaign
 from steelyard.tuning.facts.servers import collect_redis
 from support.endpoint import free_port
 from support.judged_rules import judged
-from support.live import Steelyard, living_servers
+from support.live import Steelyard, living_servers, whole_report
 from support.redis import RedisServer, require_redis
 from support.redis_pairs import RedisPair, keys_of, pair_started, wait_until
 
@@ -319,7 +319,7 @@ def test_a_pair_is_weighed_against_a_log_on_the_primary(steelyard: Steelyard) ->
     assert (lag.configuration, lag.cell.workload, lag.compared) == ("split", "writes", True)
     summary = json.loads((campaign / "summary.json").read_text())
     assert [each["configuration"] for each in summary["replica_lag"]] == ["split"]
-    page = (campaign / "report.md").read_text()
+    page = whole_report(campaign)
     assert "## What may be lost of acknowledged writes" in page
     assert "the replica has all but what had not reached it" in page
     assert living_servers(steelyard.cache) == []

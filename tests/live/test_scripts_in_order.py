@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.endpoint import Server
-from support.live import Steelyard, interrupted, wait_for
+from support.live import Steelyard, interrupted, wait_for, whole_report
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -203,5 +203,5 @@ def test_servers_of_this_machine_have_equal_mixes(steelyard: Steelyard, design: 
     assert plan["mode"] == {"alternating": "alternating", "one-by-one": "starts"}[design]
     for run in steelyard.counted_runs:
         assert run["evidence"]["totals"]["server_cpu_s"] > 0.0
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "rounds a run, each script as often as its weight" in report

@@ -25,7 +25,7 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.stores import PROGRAMS, StorePaths, Stores, Volumes, unmounted
 from steelyard.record.directory import read_campaign
 from support.lacking import lacking
-from support.live import TINY, Steelyard, lasting, living_servers, wait_for
+from support.live import TINY, Steelyard, lasting, living_servers, wait_for, whole_report
 from support.machine_lock import machine
 from support.power import loops_below, mounts_below
 
@@ -167,7 +167,7 @@ def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored_in_memory: 
     pooled = {c["configuration"]: c for c in summary["comparisons"] if c["clients"] == "pooled"}
     effects = [pooled[name]["effect_percent"] for name in ("one", "two")]
     assert 0.0 > effects[0] > effects[1]
-    assert "simulated, 2 ms per flush" in (stored.directory / "c" / "report.md").read_text()
+    assert "simulated, 2 ms per flush" in whole_report(stored.directory / "c")
 
 
 # Tables of one size: rows, fill factor, and in how many values of m they are divided.

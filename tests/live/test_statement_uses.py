@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.endpoint import PLAIN_PASSWORD, Server, run, started
-from support.live import LIMIT_S, Steelyard, lasting, wait_for
+from support.live import LIMIT_S, Steelyard, lasting, wait_for, whole_report
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -89,7 +89,7 @@ def test_own_servers_tell_what_each_statement_takes(steelyard: Steelyard) -> Non
     per = {each["statement"].split(" ")[0]: each for each in tally["statements"]}
     assert per["UPDATE"]["calls_per_transaction"] == pytest.approx([1.0, 1.0], rel=0.05)
     assert per["UPDATE"]["wal_bytes_per_call"]["baseline"] > 50
-    assert "Statements on the server" in (steelyard.directory / "c" / "report.md").read_text()
+    assert "Statements on the server" in whole_report(steelyard.directory / "c")
 
 
 def test_sessions_that_write_have_a_database_each_and_are_told_apart(

@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.core.wording import MIB
 from steelyard.record.directory import read_campaign, read_schedule
-from support.live import TINY, Steelyard, lasting
+from support.live import TINY, Steelyard, lasting, whole_report
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -66,4 +66,4 @@ def test_a_factorial_that_does_not_fit_alternates_in_sub_blocks(steelyard: Steel
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
     assert [c["configuration"] for c in results] == ["connections=90", "locks=80"]
-    assert "in sub-blocks of at most 2" in (steelyard.directory / "c" / "report.md").read_text()
+    assert "in sub-blocks of at most 2" in whole_report(steelyard.directory / "c")

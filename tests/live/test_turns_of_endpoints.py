@@ -12,7 +12,7 @@ import pytest
 
 from steelyard.core.schedule import TurnTimes
 from support.endpoint import Server, at_work, started
-from support.live import Steelyard, interrupted, living_servers, wait_for
+from support.live import Steelyard, interrupted, living_servers, wait_for, whole_report
 from support.redis import RedisServer, redis_started, require_redis
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
             assert 0 < turn["early"] < turn["transactions"]
         # What settled and warmed up, and more than half of each turn where nobody disturbs it.
         assert run["measurement"]["uncounted"] > sum(turn["early"] for turn in run["turns"])
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "keeps no log" in report
 
 
@@ -198,7 +198,7 @@ def test_endpoints_of_postgres_take_turns_and_are_left_as_found(
     assert turns.turn_s >= 0.25
     assert all(run["latency"]["told_to_s"] == pytest.approx(turns.told_to_s) for run in runs)
     assert all(run["measurement"]["latency_mean_s"] > 0 for run in runs)
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "with pauses for background work" in report
     assert all(str(each.home) in report for each in servers)
     made = [e["thing"] for e in steelyard.journal if e["kind"] == "created" and e.get("thing")]

@@ -22,7 +22,11 @@ from typing import Any
 
 import pytest
 
+from steelyard.answers.campaign import analyse
+from steelyard.answers.report import build_document
 from steelyard.gateways.files import free_bytes, is_in_memory
+from steelyard.record.directory import read_campaign
+from steelyard.report.html import render_markdown
 from support.forked import Forked
 from support.lacking import lacking
 
@@ -380,6 +384,11 @@ def assert_nothing_holds(directory: Path, words: list[str]) -> None:
     for path in (each for each in directory.rglob("*") if each.is_file()):
         content = path.read_bytes()
         assert not [word for word in words if word.encode() in content], path
+
+
+def whole_report(directory: Path) -> str:
+    """Return the report of a campaign with its details, as `report --full -o markdown` has it."""
+    return render_markdown(build_document(analyse(read_campaign(directory))))
 
 
 def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str] | None" = None) -> None:

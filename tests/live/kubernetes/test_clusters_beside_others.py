@@ -8,7 +8,7 @@ from steelyard.core import kubernetes as k8s
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.cluster_campaigns import HERE
 from support.kubernetes import IMAGE, left_of, no_cluster
-from support.live import Steelyard
+from support.live import Steelyard, whole_report
 
 pytestmark = [pytest.mark.slow]
 
@@ -52,6 +52,6 @@ def test_both_take_turns(cluster_api: KubernetesApi, steelyard: Steelyard) -> No
     assert all(run["turns"] for run in counted)
     terms = json.loads((steelyard.directory / "c" / "summary.json").read_text())["contract"]
     assert "version" in terms["unequal"]["cluster"]
-    report = (steelyard.directory / "c" / "report.md").read_text()
+    report = whole_report(steelyard.directory / "c")
     assert "the network of this machine is in it" in report
     assert left_of(cluster_api, steelyard.campaign_id) == []
