@@ -588,12 +588,13 @@ _PLACES = {  # what an axis of strips counts, and what it is where there is one
 
 
 def _strip_panel(figure: Figure, panel: Panel, height: int) -> Drawing:
-    long, in_turns = (figure.identity == name for name in ("sustained", "turns"))
+    kind, _, _ = figure.identity.partition("-of-")  # of which of an article's campaigns
+    long, in_turns = (kind == name for name in ("sustained", "turns"))
     single = len(panel.values("run")) == 1  # its axis would count from 1 to 2
     # An axis of few has room for halves, and ``d`` writes 1.5 as 2: the 2 would stand there twice.
     few = long or len(panel.values("run")) <= _MOST_NAMED
     ticks = panel.values("run") if few else alt.Undefined
-    title = _PLACES[figure.identity][single] if panel.last else None
+    title = _PLACES[kind][single] if panel.last else None
     axis = alt.Axis(
         title=title, grid=False, format="d", tickMinStep=1, values=ticks, labels=not single
     )

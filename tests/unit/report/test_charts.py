@@ -340,6 +340,14 @@ def test_the_grid_of_a_timeline_holds_where_a_track_is_missing() -> None:
     )
 
 
+@pytest.mark.parametrize("analysis", [analyses.quick(), analyses.in_turns()], ids=["runs", "turns"])
+def test_a_chart_of_an_article_is_that_of_its_report(analysis: CampaignAnalysis) -> None:
+    """It has the name of the report's with the number of the campaign, and is drawn alike."""
+    for figure in figures(analysis).values():
+        second = replace(figure, identity=f"{figure.identity}-of-2")
+        assert specification(second) == specification(figure)
+
+
 def test_turns_stand_where_they_ran() -> None:
     """Two configurations alternate: so do their dashes, within the place of their block."""
     analysis = analyses.in_turns()
