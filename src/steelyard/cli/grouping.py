@@ -8,7 +8,7 @@ import click
 GROUPS: Final = {
     "Question": (
         "override set profile script top parameters rewrite ddl "
-        "builtin scale clients protocol rate slo run-time switch seed"
+        "builtin scale clients protocol rate slo run-time executions switch seed"
     ),
     "Database": (
         "cpus memory shared-buffers max-connections for postgres-version storage page-size "
@@ -19,14 +19,14 @@ GROUPS: Final = {
         "target scheduler wait on dsn redis server data-directory server-memory server-cpus "
         "allow-existing restart-command reset-command"
     ),
-    "Facts": "facts host-facts domain-xml ping-pong instance-metadata",
+    "Facts": "from facts host-facts domain-xml ping-pong instance-metadata",
     "Virtual machine": "disk bridge",
     "Kubernetes": (
         "context namespace cluster pod node-probe in-cluster image index-url secret "
         "service-account storage-class record-size detach instances volume-size"
     ),
     "AWS": "max-cost ttl prices",
-    "Output": "dir save dry-run output all quiet yes",
+    "Output": "dir save dry-run output all verbose quiet yes",
     "Gate": "gate undecided junit fail-on",
     "Help": "help-all help",
 }
