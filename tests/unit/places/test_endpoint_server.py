@@ -26,6 +26,7 @@ from steelyard.places import elsewhere as restart_command
 from steelyard.systems.postgres.existing import server as statements
 from steelyard.systems.postgres.existing.platform import EndpointPlatform
 from steelyard.systems.postgres.existing.server import COMMAND, STARTED_AT, DatasetNeeds, restart
+from steelyard.systems.postgres.scripts import literal
 
 _ADDRESS = ServerAddress(host="/fake", port=5432, user="postgres", database="postgres")
 
@@ -138,7 +139,7 @@ def test_session_options() -> None:
 @given(st.text(alphabet=st.characters(exclude_characters="\0")))
 def test_a_literal_never_ends_early(text: str) -> None:
     """Whatever stands inside, undoing the quoting gives it back."""
-    written = statements.literal(text)
+    written = literal(text)
     inside = written.removeprefix("E")[1:-1]
     if written.startswith("E"):
         inside = inside.replace("\\\\", "\\")
