@@ -137,7 +137,7 @@ def test_it_is_still_reported(name: str, tmp_path: Path) -> None:
     assert record.runs
     analysis = analyse(record)
     for form in ("json", "markdown", "html"):
-        text = rendered(analysis, form)
+        text = rendered(analysis, form, full=True)
         if form == "markdown":
             for words in _WORDS[name]:
                 assert words in text
