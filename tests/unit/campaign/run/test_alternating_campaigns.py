@@ -69,7 +69,7 @@ def test_a_server_that_cannot_stand_still_after_its_start_voids_the_try(
     refusals = iter([TargetError("its group is gone")])
 
     def refuse(self: FakeStandstill) -> bool:
-        if stage.listener.heard[-1].startswith("starting 2 servers on fresh data, about "):
+        if stage.listener.heard[-1].startswith("starting 2 servers"):
             for refusal in refusals:
                 raise refusal
         return pause(self)
@@ -90,7 +90,7 @@ def test_a_transaction_is_timed_once_a_day(tmp_path: Path) -> None:
         plan = stage.run().plan
         assert plan is not None
         turns.append(plan.turns)
-        heard.append(stage.listener.heard.count("trying how long a transaction takes"))
+        heard.append(sum(each.startswith("timing ") for each in stage.listener.heard))
     assert heard == [1, 0, 1]
     assert turns[0] == turns[1] == turns[2] != ()
 

@@ -87,7 +87,7 @@ def test_a_trial_whose_generator_was_the_limit_says_the_least(trial: CampaignRec
     """Its rate is that of the generator."""
     load = trial.experiment.loads[0]
     assert not _needed(trial, load)[0].is_limit
-    assert _needed(_costlier(trial, 4.0), load)[0].is_limit
+    assert _needed(_costlier(trial, 16.0), load)[0].is_limit
 
 
 def test_a_trial_of_other_work_is_refused(trial: CampaignRecord) -> None:

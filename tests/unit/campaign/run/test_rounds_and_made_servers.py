@@ -367,7 +367,7 @@ def test_the_report_says_what_it_is_at_every_place(passed: CampaignAnalysis) -> 
         assert ": faster, " not in text
         assert ": no clear difference, " not in text
     markdown = render_markdown(document)
-    limits = markdown[markdown.index("What this does and does not show") :]
+    limits = markdown[markdown.index("## Limits") :]
     assert "Single unrepeated pass" in limits
     assert "none: the order is that of the file" in markdown
     assert "single-pass" in [finding.code for finding in passed.findings]
