@@ -161,7 +161,7 @@ def test_a_program_with_a_log_takes_turns(steelyard: Steelyard, home: Path) -> N
     text = ending(_file(_logging(home), "{name: own, scale: 1}"))
     text = text.replace("run_time: 1s", "run_time: 3s")
     idle = "  idle:\n    extends: default\n    postgres: {work_mem: 5MB}\n"
-    done = steelyard.run("run", steelyard.experiment(text + idle), "--dir", "c")
+    done = steelyard.run("run", steelyard.experiment(text + idle), "--dir", "c", "--verbose")
     assert done.returncode == 0, done.stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert summary["design"]["mode"] == "alternating"
