@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122899,
-    "lines of tests": 111287,
+    "lines of src": 122965,
+    "lines of tests": 111318,
     "files": 337,
     "longest file": 877,
-    "import edges": 2497,
+    "import edges": 2498,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }

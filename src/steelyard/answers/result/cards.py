@@ -425,7 +425,7 @@ def _part(reasons: Reasons, result: Comparison, load: Load) -> Iterator[str]:
             part = parts[0]
             (of,) = format_latencies([whole], signed=True)
             told = f"{PART_NAMES[part.part]} {format_change(part.change)}"
-            yield f"of {of} in latency {told} is the largest known part"
+            yield f"in latency, {told} of {of}"
 
 
 # The axis.

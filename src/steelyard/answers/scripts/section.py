@@ -41,7 +41,7 @@ def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...
 def _brief(
     analysis: results.CampaignAnalysis, result: results.Comparison, ordered: Sequence[ScriptResult]
 ) -> Iterator[doc.Block]:
-    """Yield what a first screen has: of many scripts a row for those that are not equivalent."""
+    """Yield what a first screen has; equivalent scripts have no row if there are many."""
     many = len(ordered) > _ALL
     shown = [each for each in ordered if not (many and each.verdict is Verdict.EQUIVALENT)]
     if shown:
