@@ -157,7 +157,7 @@ def test_three_findings_stand_before_the_use(
     analysis = replace(quick(), findings=findings)
     told = render_markdown(build_document(analysis)).partition("**Before you use this")[2].strip()
     lead, *lines = told.partition("\n\n#")[0].strip().split("\n")
-    assert lead == ("(1 more under Warnings)**" if len(findings) > 3 else "**")
+    assert lead == ("(1 more in the report, under Warnings)**" if len(findings) > 3 else "**")
     bullets = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
     assert len(bullets) == len(first)
     assert all(each.startswith(start) for each, start in zip(bullets, first, strict=True))

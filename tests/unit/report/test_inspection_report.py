@@ -89,7 +89,7 @@ def test_problems_come_first_as_state_and_expectation() -> None:
 
 def test_facts_are_shown_on_request() -> None:
     """The first screen has problems and counts alone."""
-    short = render_terminal(inspection_document(an_inspection(), facts=False), 120, whole=True)
+    short = render_terminal(inspection_document(an_inspection(), facts=False), 120)
     assert "[ERROR] A2" in short
     assert "swappiness" not in short
 

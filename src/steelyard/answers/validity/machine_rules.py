@@ -493,7 +493,7 @@ def _hits_differ(
     if one is not None and of_other is not None and abs(one - of_other) > HIT_RATIO_POINTS:
         yield (
             f"{format_share(one)} of the pages{of} were found in shared_buffers, under {other}"
-            f" {format_share(of_other)}: with more or less data the difference is another"
+            f" {format_share(of_other)}: valid for this size of data"
         )
 
 
