@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122965,
+    "lines of src": 122976,
     "lines of tests": 111318,
     "files": 337,
     "longest file": 877,

@@ -276,6 +276,36 @@ _LETTERS_PER_SLIP: Final = 3  # a guess: a third of a word may be wrong
 _LEAST_BEGINNING: Final = 3  # letters that stand for the one word that begins with them
 
 
+def sql_literal(text: str) -> str:
+    """Return a text as SQL writes it, whatever ``standard_conforming_strings`` says."""
+    inside = text.replace("\\", "\\\\").replace("'", "''")
+    return f"E'{inside}'" if "\\" in inside else f"'{inside}'"
+
+
+# Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
+# would become a single name.
+_QUOTED_LISTS: Final = frozenset(
+    {
+        "local_preload_libraries",
+        "search_path",
+        "session_preload_libraries",
+        "shared_preload_libraries",
+        "temp_tablespaces",
+        "unix_socket_directories",
+    }
+)
+_ITEM: Final = re.compile(r'\s*("(?:[^"]|"")*"|[^,"]+)\s*(?:,|$)')
+
+
+def setting_literals(name: str, value: str) -> str:
+    """Return the value of a PostgreSQL setting as SET and ALTER SYSTEM take it."""
+    items = [value]
+    if name.lower() in _QUOTED_LISTS and value.strip():
+        found = (match[1].strip() for match in _ITEM.finditer(value))
+        items = [i[1:-1].replace('""', '"') if i.startswith('"') else i for i in found]
+    return ", ".join(map(sql_literal, items))
+
+
 def closest(word: str, known: Iterable[str]) -> str:
     """Return the known word that a misspelled one most likely means, or "" when none is close."""
     by_folded = {name.casefold(): name for name in known}

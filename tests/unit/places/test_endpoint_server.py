@@ -19,14 +19,13 @@ from fakes.programs import FakeProgram
 from fakes.sql import FakeSql
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import PreflightError, TargetError
+from steelyard.core.wording import PreflightError, TargetError, sql_literal
 from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.places import elsewhere
 from steelyard.places import elsewhere as restart_command
 from steelyard.systems.postgres.existing import server as statements
 from steelyard.systems.postgres.existing.platform import EndpointPlatform
 from steelyard.systems.postgres.existing.server import COMMAND, STARTED_AT, DatasetNeeds, restart
-from steelyard.systems.postgres.scripts import literal
 
 _ADDRESS = ServerAddress(host="/fake", port=5432, user="postgres", database="postgres")
 
@@ -139,7 +138,7 @@ def test_session_options() -> None:
 @given(st.text(alphabet=st.characters(exclude_characters="\0")))
 def test_a_literal_never_ends_early(text: str) -> None:
     """Whatever stands inside, undoing the quoting gives it back."""
-    written = literal(text)
+    written = sql_literal(text)
     inside = written.removeprefix("E")[1:-1]
     if written.startswith("E"):
         inside = inside.replace("\\\\", "\\")

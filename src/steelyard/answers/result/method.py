@@ -39,6 +39,7 @@ from steelyard.core.wording import (
     format_duration,
     format_log_ratio,
     format_share,
+    setting_literals,
 )
 from steelyard.report import document as doc
 from steelyard.stats.noise import LEAST_INSTANCES
@@ -645,7 +646,7 @@ def _winner(analysis: results.CampaignAnalysis) -> Iterator[doc.Block]:
     lines = [
         f"CONFIG SET {name} {value}"
         if is_redis
-        else f"ALTER SYSTEM SET {name} = '{value.replace(chr(39), chr(39) * 2)}';"
+        else f"ALTER SYSTEM SET {name} = {setting_literals(name, value)};"
         for name, value in changed.items()
     ]
     price = results.durability_clause(best)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from steelyard.core.wording import MS_PER_S, MeasurementError
+from steelyard.core.wording import MS_PER_S, MeasurementError, sql_literal
 from steelyard.systems.postgres import scripts
 from steelyard.systems.protocol import Execution
 
@@ -28,8 +28,8 @@ def text_of(texts: Sequence[str], executions: Sequence[Execution]) -> str:
 
 def _lines(texts: Sequence[str], execution: Execution) -> Iterator[str]:
     for name, value in execution.settings:
-        own = scripts.literal(value, of_script=True)
-        yield f"SELECT set_config({scripts.literal(name)}, {own}, false);"
+        own = scripts.script_literal(value)
+        yield f"SELECT set_config({sql_literal(name)}, {own}, false);"
     for command in _commands(texts[execution.script], repeats=execution.repeats):
         # In a line of its own: the text may end in a comment.
         yield command.text if command.own else f"{command.text}\n{command.stores or ';'}"

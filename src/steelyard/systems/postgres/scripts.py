@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from steelyard.core.wording import sql_literal
+
 PREPARED = "prepared"  # the protocol by which the server may keep a generic plan
 SIMPLE = "simple"  # the protocol that sends a statement with the values in its text
 # Literals and quoted names, as PostgreSQL's lexer has them (psqlscan.l).
@@ -348,15 +350,11 @@ def without_literals(statement: str) -> str:
     return re.sub(_LITERAL, " ", statement, flags=re.DOTALL)
 
 
-def literal(text: str, *, of_script: bool = False) -> str:
-    """Return a text as SQL writes it, whatever ``standard_conforming_strings`` says.
-
-    That ``of_script`` has nothing that pgbench takes for a variable.
-    """
-    quoted = text.replace("\\", "\\\\").replace("'", "''")
-    if of_script:
-        quoted = re.sub(_NAME, r"\\x3a\g<name>", quoted)
-    return f"E'{quoted}'" if "\\" in quoted else f"'{quoted}'"
+def script_literal(text: str) -> str:
+    """Return a text as SQL in a script writes it, where pgbench must not see a variable in it."""
+    quoted = sql_literal(text)
+    hidden = re.sub(_NAME, r"\\x3a\g<name>", quoted)
+    return hidden if hidden == quoted or quoted.startswith("E") else f"E{hidden}"
 
 
 def with_values(statement: str, values: Sequence[str]) -> str:

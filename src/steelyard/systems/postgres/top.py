@@ -242,7 +242,7 @@ def _common(session: SqlSession, column: _Column | None) -> tuple[str | None, st
 
 def _literal(value: str | None, kind: str) -> str:
     """Return a value of a type as SQL; that of an array may be the whole one or an element."""
-    quoted = "NULL" if value is None else scripts.literal(value, of_script=True)
+    quoted = "NULL" if value is None else scripts.script_literal(value)
     is_element = kind.endswith("[]") and value is not None and not value.startswith("{")
     return f"ARRAY[{quoted}]::{kind}" if is_element else f"{quoted}::{kind}"
 

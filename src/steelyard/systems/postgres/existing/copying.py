@@ -23,6 +23,7 @@ from steelyard.core.wording import (
     TargetError,
     format_bytes,
     format_duration,
+    sql_literal,
 )
 from steelyard.gateways.files import free_bytes, read_text
 from steelyard.gateways.sql import Sql
@@ -274,7 +275,7 @@ def layout_of(source: ServerAddress, sql: Sql) -> str:
         keys |= {"LOCALE_PROVIDER": "icu", "ICU_LOCALE": locale}
     elif provider == "b":
         keys |= {"LOCALE_PROVIDER": "builtin", "BUILTIN_LOCALE": locale}
-    values = (f"{key} {scripts.literal(str(value))}" for key, value in keys.items())
+    values = (f"{key} {sql_literal(str(value))}" for key, value in keys.items())
     return " ".join(("TEMPLATE template0", *values))
 
 

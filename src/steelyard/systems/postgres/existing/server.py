@@ -34,27 +34,15 @@ from steelyard.core.wording import (
     RefusedError,
     TargetError,
     format_duration,
+    setting_literals,
+    sql_literal,
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import restart_by, token_of
 from steelyard.systems.existing import server_finding, unseen, without_secrets
-from steelyard.systems.postgres import scripts
 from steelyard.systems.postgres.existing.copying import layout_of, settings_of
 
-# Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
-# would become a single name.
-_QUOTED_LISTS = frozenset(
-    {
-        "local_preload_libraries",
-        "search_path",
-        "session_preload_libraries",
-        "shared_preload_libraries",
-        "temp_tablespaces",
-        "unix_socket_directories",
-    }
-)
-_ITEM = re.compile(r'\s*("(?:[^"]|"")*"|[^,"]+)\s*(?:,|$)')
 _INSUFFICIENT_PRIVILEGE = "42501"
 READ_ONLY = "default_transaction_read_only"
 _FORCE_FROM = 130000
@@ -71,14 +59,7 @@ def set_system(name: str, value: str | None) -> str:
     named = ".".join(identifier(part) for part in name.split("."))
     if value is None:
         return f"ALTER SYSTEM RESET {named}"
-    return f"ALTER SYSTEM SET {named} = {', '.join(map(scripts.literal, _items(name, value)))}"
-
-
-def _items(name: str, value: str) -> list[str]:
-    if name.lower() not in _QUOTED_LISTS or not value.strip():
-        return [value]
-    items = [match[1].strip() for match in _ITEM.finditer(value)]
-    return [i[1:-1].replace('""', '"') if i.startswith('"') else i for i in items]
+    return f"ALTER SYSTEM SET {named} = {setting_literals(name, value)}"
 
 
 def session_options(settings: Mapping[str, str]) -> str:
@@ -106,7 +87,7 @@ def leave_database(name: str) -> str:
     """Return the statement that ends own sessions in a database: a pooler keeps them open."""
     return (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"  # noqa: S608 - a literal
-        f" WHERE datname = {scripts.literal(name)} AND usename = current_user"
+        f" WHERE datname = {sql_literal(name)} AND usename = current_user"
         " AND pid <> pg_backend_pid()"
     )
 
@@ -119,12 +100,12 @@ def copy_database(name: str, template: str, version_num: int) -> str:
 
 def mark_database(name: str, mark: str) -> str:
     """Return the statement that marks a database as Steelyard's."""
-    return f"COMMENT ON DATABASE {identifier(name)} IS {scripts.literal(mark)}"
+    return f"COMMENT ON DATABASE {identifier(name)} IS {sql_literal(mark)}"
 
 
 def mark_tables(names: Iterable[str], mark: str) -> list[str]:
     """Return the statements that mark tables as Steelyard's."""
-    return [f"COMMENT ON TABLE {identifier(name)} IS {scripts.literal(mark)}" for name in names]
+    return [f"COMMENT ON TABLE {identifier(name)} IS {sql_literal(mark)}" for name in names]
 
 
 TEMPLATE = "template database"
@@ -268,7 +249,7 @@ class Databases:
             return
         for is_own, name, value in settings_of(address, self._sql):
             of = "ROLE CURRENT_USER IN DATABASE" if is_own else "DATABASE"
-            listed_values = ", ".join(map(scripts.literal, _items(name, value)))
+            listed_values = setting_literals(name, value)
             named = ".".join(identifier(part) for part in name.split("."))
             change = f"ALTER {of} {identifier(database)} SET {named} = {listed_values}"
             try:
