@@ -351,7 +351,7 @@ def without_literals(statement: str) -> str:
 
 
 def script_literal(text: str) -> str:
-    """Return a text as SQL in a script writes it, where pgbench must not see a variable in it."""
+    """Return a text as SQL in a script writes it, with colons that name no pgbench variable."""
     quoted = sql_literal(text)
     hidden = re.sub(_NAME, r"\\x3a\g<name>", quoted)
     return hidden if hidden == quoted or quoted.startswith("E") else f"E{hidden}"
