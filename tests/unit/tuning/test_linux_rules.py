@@ -79,7 +79,10 @@ VIOLATED = {
     "OS002": (with_linux(pools=(pool(8192),)), "9.7 GiB (60.3 %) lie idle"),
     "OS003": (published(), "governor performance"),
     "OS004": (with_linux(transparent_huge_pages="always"), "always"),
-    "OS005": (with_linux(swappiness=11, swap_bytes=GIB), "vm.swappiness is 11 with 1.0 GiB of swap"),
+    "OS005": (
+        with_linux(swappiness=11, swap_bytes=GIB),
+        "vm.swappiness is 11 with 1.0 GiB of swap",
+    ),
     "OS006": (with_linux(dirty_bytes=3 * GIB), "up to 3.0 GiB"),
     "OS007": (with_linux(numa_balancing=1, nodes=(NODE,)), "with one node"),
     "OS008": (disk(8192 * KIB), "vdb reads 8.0 MiB ahead"),
