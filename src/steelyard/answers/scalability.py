@@ -171,7 +171,7 @@ def gain_answers(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
         f"{label}: {', '.join(f'{curve.gain_ends} ({curve.configuration})' for curve in group)}"
         for label, group in groupby(curves, lambda curve: curve.load_label)
     )
-    lead = "More clients bring no clear gain above"
+    lead = "Clients above which more bring no clear gain"
     return (doc.BulletList(lead=lead, items=items),) if items else ()
 
 

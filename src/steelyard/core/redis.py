@@ -184,7 +184,7 @@ def _by_writes(points: Sequence[tuple[int, int]], per_s: float | None) -> Promis
         " the last; what is written while two snapshots are saved is gone with it"
     )
     few = "1 write" if changes == 2 else f"{changes - 1:,} writes"
-    words = f"{few}, or {seconds} s of writes if these are more, {_DURING_SAVES}"
+    words = f"{few}, or the writes of {seconds} s if these are more, {_DURING_SAVES}"
     writes = changes - 1.0
     if per_s is not None:
         most = min(max(per_s * seconds, changes - 1.0) for seconds, changes in points)
@@ -207,7 +207,7 @@ def _by_writes(points: Sequence[tuple[int, int]], per_s: float | None) -> Promis
     )
 
 
-_DURING_SAVES: Final = "and what comes during two saves"
+_DURING_SAVES: Final = "and those that come during two saves"
 
 
 def _rounded(number: float) -> float:

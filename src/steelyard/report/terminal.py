@@ -34,11 +34,11 @@ _LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
 _LONGEST_NUMBER = 28  # columns: what is longer in a column of numbers is a text
 _TIE = "\ue000"  # a space that no line is broken at; Rich breaks at a no-break space, too
 _WITH_UNIT = re.compile(r"(\d) ((?:[KMGT]iB|tps|ms)\b)")
-_SCREEN, _LONG_SCREEN = 25, 30  # lines of a first screen; rather the longer one than no reasons
+_SCREEN, _LONG_SCREEN = 25, 40  # lines of a first screen; rather the longer one than no reasons
 _NARROW_SCREEN = 45
 _WIDE = 80  # columns from which a first screen has the fewer lines
 _BRIEFEST = 4
-_FEW = 3  # configurations on the briefest screens
+_FEW = 6  # configurations on the briefest screens
 _LINE = 56  # columns of an interval's drawing
 _LEGEND = {
     "│┿": "│ no difference",
@@ -132,7 +132,9 @@ class _Page:
         """Return what answers the question itself, in about 25 lines."""
         parts: list[RenderableType] = [Text(document.title, style="bold")]
         parts += [Text(line, style=_QUIET) for line in (document.subtitle, document.place) if line]
-        parts += [part for block in document.setup[:1] for part in (Text(), self.cut(block))]
+        cards = _cards_of(document)
+        setup = document.setup if _is_short(cards) else document.setup[:1]  # else cards have it
+        parts += [Text() for _ in setup[:1]] + [self.cut(block) for block in setup]
         for section in document.sections:
             if section.first and not all(isinstance(block, doc.Figure) for block in section.blocks):
                 parts.append(self.section(replace(section, blocks=section.brief or section.blocks)))
@@ -181,7 +183,9 @@ class _Page:
 
     def cards(self, block: doc.VerdictCards) -> RenderableType:
         lines: list[RenderableType] = [*self.ranked(block.rankings)]
-        if self.first and not block.rankings and len(block.cards) > _WHOLE_CARDS:
+        if self.first and block.rankings:
+            return Group(*lines, *self.extremes(block.cards))
+        if self.first and _is_short(block):
             rated = len(block.cards) <= _RATED_CARDS
             short = (part for each in block.cards for part in self.short(each, rated=rated))
             return Group(*lines, *short)
@@ -200,6 +204,15 @@ class _Page:
             told = (words for mark, words in _LEGEND.items() if set(mark) & set(marks))
             lines.append(Padding(Text("   ".join(told), style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)
+
+    def extremes(self, cards: Sequence[doc.VerdictCard]) -> Iterator[RenderableType]:
+        """Yield rates and reasons of the first and the last card of a ranking that has reasons."""
+        moved = [card for card in cards if card.reason]
+        for card in dict.fromkeys((*moved[:1], *moved[-1:])):
+            head = f"{card.workload}, {card.configuration}: {'; '.join(card.levels)}"
+            yield Text(head, style=_QUIET)
+            reason = replace(self, brevity=_BRIEFEST).in_a_line(card.reason)
+            yield Padding(Text(reason, style=_QUIET), (0, 0, 0, 2))
 
     def short(self, card: doc.VerdictCard, *, rated: bool) -> Iterator[RenderableType]:
         """Yield a card without its drawing, where so many have no room on a first screen.
@@ -231,9 +244,7 @@ class _Page:
         room = self.width - _GAP
         if self.brevity < 2 or len(text) <= room:
             return text
-        cut = text[: room - 2]
-        clause = max(cut.rfind(";"), cut.rfind(","))  # better a whole clause than all that fits
-        return f"{(cut[:clause] if clause > room // 2 else cut.rsplit(' ', 1)[0]).rstrip(',;')} …"
+        return _whole_clauses(text, room)
 
     def ranked(self, rankings: Sequence[doc.Table]) -> Iterator[RenderableType]:
         """Yield the tables of a ranking; they share the rows that a first screen has."""
@@ -270,7 +281,7 @@ class _Page:
         """Return names beside their values, each in one line: the whole report has the rest."""
         room = self.width - _GAP - max(len(name) for name, _ in block.pairs)
         pairs = (
-            (name, value if len(value) <= room else f"{value[: max(room - 2, 1)]} …")
+            (name, value if len(value) <= room else _whole_clauses(value, room))
             for name, value in block.pairs
         )
         few = tuple(pairs) if self.brevity < 3 else tuple(pairs)[:_FEW]
@@ -336,6 +347,17 @@ def _columns(
     for row in rows:
         drawn.add_row(*(_cell(block, row, place) for place in widths))
     return drawn
+
+
+def _cards_of(document: doc.Document) -> doc.VerdictCards:
+    blocks = (block for section in document.sections for block in section.blocks)
+    found = (block for block in blocks if isinstance(block, doc.VerdictCards))
+    return next(found, doc.VerdictCards(cards=()))
+
+
+def _is_short(block: doc.VerdictCards) -> bool:
+    """Return whether there are so many results that a first screen has not the whole cards."""
+    return bool(block.rankings) or len(block.cards) > _WHOLE_CARDS
 
 
 def _plain(block: doc.Block, most: int | None) -> RenderableType:
@@ -411,6 +433,13 @@ def _longest_word(text: str) -> int:
 
 def _total(widths: dict[int, int]) -> int:
     return sum(width + _GAP for width in widths.values()) - _GAP
+
+
+def _whole_clauses(text: str, room: int) -> str:
+    """Return the begin of a text: better whole clauses than all that fits."""
+    cut = text[: max(room - 2, 1)]
+    clause = max(cut.rfind(";"), cut.rfind(","))
+    return f"{(cut[:clause] if clause > room // 2 else cut.rsplit(' ', 1)[0]).rstrip(',;')} …"
 
 
 def _marked(words: str, card: doc.VerdictCard) -> Text:

@@ -232,10 +232,10 @@ def test_snapshots_lose_the_last_writes_and_say_how_many() -> None:
     """A save point by writes bounds no seconds, and what was saved before is not lost."""
     by_writes = _survival(HERE, {"save": "5 1000"}, Loss.POWER)
     assert (by_writes.fate, by_writes.seconds) == (Fate.LAST, None)
-    assert by_writes.known_as.startswith("999 writes, or 5 s of writes")
+    assert by_writes.known_as.startswith("999 writes, or the writes of 5 s")
     measured = redis_survivals(HERE, {"save": "5 1000"}, CLASSES, 7652.0)
     assert {s.known_as for s in measured if s.loss in (Loss.SERVER, Loss.POWER)} == {
-        "about 38,000 writes and what comes during two saves"
+        "about 38,000 writes and those that come during two saves"
     }
     by_time = _survival(HERE, {"save": "60 1"}, Loss.POWER)
     assert by_time.known_as == "60 s of writes and the time of two saves"

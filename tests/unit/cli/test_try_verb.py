@@ -63,7 +63,7 @@ def test_the_server_as_it_is_is_the_baseline(tmp_path: Path) -> None:
     """The other configuration has the settings, as they were written; all else is equal."""
     experiment = experiment_of(tmp_path)
     now, changed = experiment.configurations
-    assert (experiment.baseline, now.name, changed.name) == ("now", "now", "changed")
+    assert (experiment.baseline, now.name, changed.name) == ("now", "now", "tried")
     assert now.target == changed.target == EndpointTarget(uri=DSN)
     assert now.asked() == {}
     assert changed.asked() == {"random_page_cost": "1.1", "search_path": "a, b"}
@@ -215,7 +215,7 @@ def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
 def test_the_present_value_is_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of an hour would compare the server with itself; in a file it may be meant."""
     loaded = load_text(text_of(asked()), "try", Surroundings(base=tmp_path, facts=FACTS))
-    monkeypatch.setattr(launching, "same_twice", lambda *_: (("now", "changed"),))
+    monkeypatch.setattr(launching, "same_twice", lambda *_: (("now", "tried"),))
     assembly = cast("Assembly", SimpleNamespace(engine=None))
     options = launching.RunOptions(
         source="try", flags=(), seed=1, out=None, dry_run=True, form="text", quiet=True, yes=True,

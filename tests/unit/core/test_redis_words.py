@@ -58,22 +58,22 @@ def test_words_of_a_bound() -> None:
         (
             "60 10000",
             None,
-            "9,999 writes, or 60 s of writes if these are more, and what comes during two saves",
+            "9,999 writes, or the writes of 60 s if these are more, and those that come during two saves",
         ),
         (
             "5 1000",
             None,
-            "999 writes, or 5 s of writes if these are more, and what comes during two saves",
+            "999 writes, or the writes of 5 s if these are more, and those that come during two saves",
         ),
         (
             "300 100 60 10000",
             None,
-            "99 writes, or 300 s of writes if these are more, and what comes during two saves",
+            "99 writes, or the writes of 300 s if these are more, and those that come during two saves",
         ),
         (
             "900 2",
             None,
-            "1 write, or 900 s of writes if these are more, and what comes during two saves",
+            "1 write, or the writes of 900 s if these are more, and those that come during two saves",
         ),
         ("3600 1 7200 10", 3600.0, "3600 s of writes and the time of two saves"),
         ("3600 1 60 1", 60.0, "60 s of writes and the time of two saves"),
@@ -92,10 +92,10 @@ def test_save_points_bound_seconds_only_by_a_single_change(
 @pytest.mark.parametrize(
     ("save", "per_s", "words"),
     [
-        ("5 1000", 7652.0, "about 38,000 writes and what comes during two saves"),
-        ("5 1000", 150.0, "up to 999 writes, however old, and what comes during two saves"),
-        ("300 100 60 10000", 7652.0, "about 460,000 writes and what comes during two saves"),
-        ("300 100 60 10000", 10.0, "about 3,000 writes and what comes during two saves"),
+        ("5 1000", 7652.0, "about 38,000 writes and those that come during two saves"),
+        ("5 1000", 150.0, "up to 999 writes, however old, and those that come during two saves"),
+        ("300 100 60 10000", 7652.0, "about 460,000 writes and those that come during two saves"),
+        ("300 100 60 10000", 10.0, "about 3,000 writes and those that come during two saves"),
     ],
 )
 def test_the_larger_bound_follows_from_the_measured_rate(

@@ -128,7 +128,7 @@ class ConfigurationDurability:
         if cut.writes is not None:
             noun = "write" if cut.writes == 1 else "writes"
             return f"\N{GREATER-THAN OR EQUAL TO} {cut.writes:,.0f} {noun}"
-        if cut.seconds is not None and cut.known_as:  # and what comes during two saves
+        if cut.seconds is not None and cut.known_as:  # and those during two saves
             return f"\N{GREATER-THAN OR EQUAL TO} {cut.seconds:g} s of writes"
         if cut.seconds is not None:
             return f"last {cut.seconds:g} s"

@@ -183,6 +183,10 @@ def work_line(workload: Workload, engine: EngineName) -> str:
         size = workload.scale * _MB_PER_SCALE
         told = f"{size} MB" if size < _MB_PER_GB else f"{size / _MB_PER_GB:.3g} GB"
         parts.append(f"about {told} of data (scale {workload.scale})")
+    if workload.redis is not None and workload.builtin and not workload.builtin.startswith("ping"):
+        space = workload.redis.space
+        parts.append(f"values of {doc.count(space.value_bytes, 'byte')}")
+        parts.append(doc.count(space.keys, "key"))
     return ", ".join(parts)
 
 
@@ -190,7 +194,8 @@ def level_lines(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ..
     """Return rates at the least and the largest load, rounded, as the verdict has them.
 
     The first is the baseline's median over runs; the second is that times the effect, which
-    compares runs that were made at the same time. Without a clear difference there is one rate.
+    compares runs that were made at the same time. Where it is not clear both stand without an
+    arrow, and one rate where they are equivalent.
     """
     known = [(load, _baseline(analysis, result, load)) for load in analysis.experiment.closed_loads]
     known = [(load, cells) for load, cells in known if cells]
@@ -209,11 +214,13 @@ def _line(
 ) -> str:
     before = math.exp(math.fsum(math.log(cell.tps.value) for cell in cells) / len(cells))
     found = _at(analysis, result, load)
-    clear = found.verdict in (Verdict.FASTER, Verdict.SLOWER) and found.effect is not None
-    after = before * (1.0 + found.effect.value) if clear and found.effect else before
+    same = found.verdict is Verdict.EQUIVALENT or found.effect is None
+    after = before if same or found.effect is None else before * (1.0 + found.effect.value)
     told = tuple(dict.fromkeys(_about(before, after)))
-    rates, both = " \N{RIGHTWARDS ARROW} ".join(told), "" if len(told) > 1 else " on both sides"
-    return f"{cell_name(analysis.experiment, load)}: about {rates} {RATE}{both}"
+    clear = found.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    rates = (" \N{RIGHTWARDS ARROW} " if clear else " and ").join(told)
+    end = " on both sides" if len(told) == 1 else "" if clear else ", not clearly apart"
+    return f"{cell_name(analysis.experiment, load)}: about {rates} {RATE}{end}"
 
 
 def _at(analysis: CampaignAnalysis, result: Comparison, load: Load) -> Comparison:
@@ -356,7 +363,7 @@ def why(analysis: CampaignAnalysis, result: Comparison) -> str:
     if reasons is None or not loads:
         return limit
     at = f"at {cell_name(analysis.experiment, loads[-1])} " if len(loads) > 1 else ""
-    said = limit or _counter(reasons, result, loads[-1])
+    said = limit or _other_plans(result) or _counter(reasons, result, loads[-1])
     told = [*([said] if said else []), *_part(reasons, result, loads[-1])]
     return f"{at}{'; '.join(told)}" if told else "no clear change in any counter"
 
@@ -373,6 +380,12 @@ def _limit(analysis: CampaignAnalysis, result: Comparison) -> str:
     others = [w.name for w in analysis.experiment.workloads if w.name != result.workload]
     here = (each for each in told if not any(f"under {name} " in each for name in others))
     return next(here, "")
+
+
+def _other_plans(result: Comparison) -> str:
+    """Return which scripts that differ have another plan."""
+    found = tuple(each.title for each in result.scripts if each.differs and each.plan_differs)
+    return f"another plan of {doc.enumeration(found)}" if found else ""
 
 
 def _counter(reasons: Reasons, result: Comparison, load: Load) -> str:

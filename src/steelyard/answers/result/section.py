@@ -25,6 +25,7 @@ from steelyard.answers.scalability import gain_answers
 from steelyard.answers.values import value_answers
 from steelyard.core.campaign import Status
 from steelyard.core.findings import Finding, Severity, grouped, words_of
+from steelyard.core.wording import format_percent
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
 
@@ -131,9 +132,16 @@ def ahead(rows: Sequence[Ranked], workload: str, *, on_average: bool = False) ->
     if len(rows) < 2:
         return ""
     if len(first) == len(rows):
-        return f"Under {workload} none is clearly faster than any other."
+        baseline = next(row.configuration for row in rows if row.result is None)
+        pairs = [doc.bounds(row.result.effect) for row in rows if row.result]
+        known = [pair for pair in pairs if pair is not None]
+        low, high = min(pair[0] for pair in known), max(pair[1] for pair in known)
+        return (
+            f"Under {workload} no difference is clear: against {baseline} the 95 % intervals reach"
+            f" from {format_percent(low)} to {format_percent(high)}."
+        )
     verb = "is" if len(first) == 1 else "are"
-    other = "it" if len(first) == 1 else "at least one of these"
+    other = "it" if len(first) == 1 else "one of them"
     added = " on average" if on_average else ""
     return (
         f"Under {workload} {doc.enumeration(first)} {verb} ahead: each of the others is clearly"
@@ -269,7 +277,10 @@ def compared(analysis: CampaignAnalysis) -> Iterator[doc.KeyValues]:
     """Yield the configurations by the settings in which they differ, then their workloads."""
     experiment = analysis.experiment
     base = experiment.baseline
-    asked = [each for each in analysis.settings if each.requested]
+    asked = sorted(
+        (each for each in analysis.settings if each.requested),
+        key=lambda each: -sum(value != each.values[base] for value in each.values.values()),
+    )
     pairs = []
     for name in (each.name for each in experiment.configurations):
         told = [

@@ -28,7 +28,8 @@ def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...
     for result in compared:
         ordered = by_consequence(result.scripts)
         lead = doc.Paragraph(text=_lead(analysis, result))
-        blocks += [lead, _table(analysis, result, ordered), *_unstable(ordered)]
+        blocks += [lead, _table(analysis, result, ordered), *_unstable(analysis, ordered)]
+        blocks += _risks(analysis, ordered)
         brief += _brief(analysis, result, ordered) if len(compared) == 1 else (lead,)
         blocks += _used(analysis, result, ordered)
     return (
@@ -51,9 +52,9 @@ def _brief(
     if alike := len(ordered) - len(shown):
         yield doc.Paragraph(text=f"{doc.count(alike, 'more script')} equivalent")
     if unstable := [each.title for each in ordered if each.is_unstable]:
-        yield doc.Paragraph(
-            text=_TEXTS.unstable(names=f"unstable: {doc.enumeration(tuple(unstable))}")
-        )
+        names = f"unstable: {doc.enumeration(tuple(unstable))}"
+        yield doc.Paragraph(text=_too_varied(analysis, names))
+    yield from _risks(analysis, ordered)
 
 
 def _lead(analysis: results.CampaignAnalysis, result: results.Comparison) -> str:
@@ -141,7 +142,26 @@ def _executions(script: ScriptResult) -> str:
     return ", ".join(f"{number:,}" for number in script.executions)
 
 
-def _unstable(scripts: Sequence[ScriptResult]) -> Iterator[doc.Paragraph]:
+def _risks(
+    analysis: results.CampaignAnalysis, scripts: Sequence[ScriptResult]
+) -> Iterator[doc.Paragraph]:
+    """Yield those with another plan whose change of time is open: the new plan may be worse."""
+    for each in scripts:
+        pair = doc.bounds(each.change)
+        if not each.plan_differs or pair is None or each.verdict is not Verdict.NO_CLEAR_DIFFERENCE:
+            continue
+        if pair[1] > analysis.experiment.stop.margin:
+            text = _TEXTS.other_plan(name=each.title, most=format_share(pair[1]))
+            yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
+
+
+def _too_varied(analysis: results.CampaignAnalysis, names: str) -> str:
+    return _TEXTS.unstable(names=names, margin=doc.share(analysis.experiment.stop.margin))
+
+
+def _unstable(
+    analysis: results.CampaignAnalysis, scripts: Sequence[ScriptResult]
+) -> Iterator[doc.Paragraph]:
     """Yield a paragraph on those that vary too much, with their spread."""
     items = [
         f"{each.title} ({changed(each)}; from block to block {_share(each.block_sd)}, between the"
@@ -151,7 +171,7 @@ def _unstable(scripts: Sequence[ScriptResult]) -> Iterator[doc.Paragraph]:
     ]
     if items:
         names = f"{doc.count(len(items), 'script')} unstable: {'; '.join(items)}"
-        text = f"{_TEXTS.unstable(names=names)} {_TEXTS.no_waits()}"
+        text = f"{_too_varied(analysis, names)} {_TEXTS.no_waits()}"
         yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
 
 

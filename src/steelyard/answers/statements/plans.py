@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from textwrap import shorten
 from typing import Final
 
@@ -94,7 +95,7 @@ def plan_lines(series: PlanSeries, *, is_answer: bool) -> Iterator[str]:
         yield f"  {change.script}: {nodes}{share}; {statement}"
         if is_answer:
             yield from (f"    now      {line}" for line in change.before)
-            yield from (f"    changed  {line}" for line in change.after)
+            yield from (f"    tried    {line}" for line in change.after)
     for change in unknown:
         yield f"  {change.script}: not known: {change.unknown}"
     if kept:
@@ -120,16 +121,33 @@ def nodes(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def node_change(before: Sequence[str], after: Sequence[str]) -> str:
-    """Return the deepest node of each plan that the other lacks: ``Seq Scan on a → ...``.
+    """Return how tables are scanned by each: ``Seq Scan on a → Index Scan using b on a``.
 
-    A scan says more than what is made of it.
+    Where no table has another scan: the deepest node of each that the other lacks.
     """
-    sides = nodes(before), nodes(after)
+    sides = _by_index(nodes(before)), _by_index(nodes(after))
     own = []
     for one, other in (sides, sides[::-1]):
         lacking = [node for node in reversed(one) if node not in other]
         scans = [node for node in lacking if " on " in node]
-        own.append(next(iter([*scans, *lacking, *one[:1]]), "no plan"))
-    if own[0] == own[1]:
+        own.append(tuple(dict.fromkeys([*scans, *lacking, *(one[:1] or ("no plan",))])))
+    pairs = [(old, new) for old in own[0] for new in own[1] if _table(old) == _table(new) != ""]
+    shown = pairs or [(own[0][0], own[1][0])]
+    if shown[0][0] == shown[0][1]:
         return "the same nodes, with other conditions, order, workers or JIT"
-    return " \N{RIGHTWARDS ARROW} ".join(own)
+    return "; ".join(" \N{RIGHTWARDS ARROW} ".join(pair) for pair in shown)
+
+
+def _by_index(found: Sequence[str]) -> tuple[str, ...]:
+    """Return nodes, each scan of a bitmap with the index that gave it: in EXPLAIN they are two."""
+    named = []
+    for node, below in zip_longest(found, found[1:], fillvalue=""):
+        index = below.removeprefix("Bitmap Index Scan on ")
+        by = f"Bitmap Heap Scan using {index} on "
+        named.append(node.replace("Bitmap Heap Scan on ", by) if index != below else node)
+    return tuple(node for node in named if not node.startswith("Bitmap Index Scan on "))
+
+
+def _table(node: str) -> str:
+    """Return what a node scans, with its alias; empty of a join."""
+    return node.partition(" on ")[2]

@@ -69,7 +69,7 @@ def _memory_pressure(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         if share is None:
             yield findings.lacking("memory_pressure_s")
         elif share > MEMORY_PRESSURE_SHARE:
-            message = f"{name}: something waited for memory in {format_share(share)} of the time"
+            message = f"{name}: processes waited for memory in {format_share(share)} of the time"
             yield findings.broken(message, subject=name)
 
 

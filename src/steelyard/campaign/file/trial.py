@@ -12,7 +12,7 @@ from steelyard.core.wording import LONGEST_NAME, InputError
 from steelyard.systems.protocol import Engine
 
 NOW: Final = "now"
-CHANGED: Final = "changed"
+TRIED: Final = "tried"
 
 
 class Wish(NamedTuple):
@@ -34,7 +34,7 @@ class Tried(NamedTuple):
     left_out: tuple[Wish, ...] = ()
 
 
-UNCHANGED: Final = Tried({CHANGED: {}})  # to ask the server, before the values are known
+UNCHANGED: Final = Tried({TRIED: {}})  # to ask the server, before the values are known
 
 
 def wishes_of(texts: Sequence[str]) -> tuple[Wish, ...]:
@@ -63,7 +63,7 @@ def may_be_several(wishes: Sequence[Wish]) -> bool:
 
 def tried_once(wishes: Sequence[Wish]) -> Tried:
     """Return one configuration with all settings, each text as one value."""
-    return Tried({CHANGED: {wish.name: wish.text for wish in wishes}})
+    return Tried({TRIED: {wish.name: wish.text for wish in wishes}})
 
 
 def tried_values(wishes: Sequence[Wish], engine: Engine) -> Tried:
@@ -90,7 +90,7 @@ def tried_values(wishes: Sequence[Wish], engine: Engine) -> Tried:
     left_out = tuple(Wish(series, value) for value in values[series] if value not in kept)
     others = {name: found[0] for name, found in values.items() if name != series}
     if len(kept) < 2:
-        return Tried({CHANGED: {series: (kept or values[series])[0], **others}}, left_out)
+        return Tried({TRIED: {series: (kept or values[series])[0], **others}}, left_out)
     named = zip(_labels(kept), kept, strict=True)
     return Tried({label: {series: value, **others} for label, value in named}, left_out)
 
@@ -116,7 +116,7 @@ def _require_one_series(several: Sequence[str], values: Mapping[str, Sequence[st
 
 def _labels(values: Sequence[str]) -> Iterator[str]:
     """Yield a name for the configuration of each value: a name has no dot, 1.1 is ``1_1``."""
-    used = {NOW, CHANGED}
+    used = {NOW, TRIED}
     for number, value in enumerate(values, start=1):
         words = re.sub(r"\A-(?=[\d.])", "minus-", value).replace(".", "_")
         label = re.sub(r"[^A-Za-z0-9_]+", "-", words).strip("-_")[:LONGEST_NAME]
