@@ -27,7 +27,7 @@ LIMITS = {
     "lines of tests": 111318,
     "files": 337,
     "longest file": 877,
-    "import edges": 2498,
+    "import edges": 2499,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }

@@ -58,26 +58,34 @@ def test_words_of_a_bound() -> None:
         (
             "60 10000",
             None,
-            "9,999 writes, or the writes of 60 s if these are more,"
-            " and those that come during two saves",
+            (
+                "9,999 writes, or the writes of 60 s if these are more,"
+                " and those that come during two saves"
+            ),
         ),
         (
             "5 1000",
             None,
-            "999 writes, or the writes of 5 s if these are more,"
-            " and those that come during two saves",
+            (
+                "999 writes, or the writes of 5 s if these are more,"
+                " and those that come during two saves"
+            ),
         ),
         (
             "300 100 60 10000",
             None,
-            "99 writes, or the writes of 300 s if these are more,"
-            " and those that come during two saves",
+            (
+                "99 writes, or the writes of 300 s if these are more,"
+                " and those that come during two saves"
+            ),
         ),
         (
             "900 2",
             None,
-            "1 write, or the writes of 900 s if these are more,"
-            " and those that come during two saves",
+            (
+                "1 write, or the writes of 900 s if these are more,"
+                " and those that come during two saves"
+            ),
         ),
         ("3600 1 7200 10", 3600.0, "3600 s of writes and the time of two saves"),
         ("3600 1 60 1", 60.0, "60 s of writes and the time of two saves"),

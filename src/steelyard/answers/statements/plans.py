@@ -138,10 +138,10 @@ def node_change(before: Sequence[str], after: Sequence[str]) -> str:
     return "; ".join(" \N{RIGHTWARDS ARROW} ".join(pair) for pair in shown)
 
 
-def _by_index(found: Sequence[str]) -> tuple[str, ...]:
+def _by_index(lines: Sequence[str]) -> tuple[str, ...]:
     """Return nodes, each scan of a bitmap with the index that gave it: in EXPLAIN they are two."""
     named = []
-    for node, below in zip_longest(found, found[1:], fillvalue=""):
+    for node, below in zip_longest(lines, lines[1:], fillvalue=""):
         index = below.removeprefix("Bitmap Index Scan on ")
         by = f"Bitmap Heap Scan using {index} on "
         named.append(node.replace("Bitmap Heap Scan on ", by) if index != below else node)
