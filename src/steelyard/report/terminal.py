@@ -284,6 +284,8 @@ class _Page:
             (name, value if len(value) <= room else _whole_clauses(value, room))
             for name, value in block.pairs
         )
+        if self.brevity < 2:
+            return self.pairs(block)
         few = tuple(pairs) if self.brevity < 3 else tuple(pairs)[:_FEW]
         left = len(block.pairs) - len(few)
         more = (Text(f"and {left} more", style=_QUIET),) if left else ()

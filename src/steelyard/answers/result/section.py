@@ -271,6 +271,10 @@ def result_section(analysis: CampaignAnalysis) -> doc.Section:
 
 
 _MOST_SETTINGS = 3  # of a configuration, on top of a report
+# Before others, where so many differ that not all have room. A guess.
+_LOOKED_FOR = frozenset(
+    ("shared_buffers", "synchronous_commit", "fsync", "max_wal_size", "huge_pages", "work_mem")
+)
 
 
 def compared(analysis: CampaignAnalysis) -> Iterator[doc.KeyValues]:
@@ -279,7 +283,10 @@ def compared(analysis: CampaignAnalysis) -> Iterator[doc.KeyValues]:
     base = experiment.baseline
     asked = sorted(
         (each for each in analysis.settings if each.requested),
-        key=lambda each: -sum(value != each.values[base] for value in each.values.values()),
+        key=lambda each: (
+            -sum(value != each.values[base] for value in each.values.values()),
+            each.name not in _LOOKED_FOR,
+        ),
     )
     pairs = []
     for name in (each.name for each in experiment.configurations):
