@@ -133,7 +133,9 @@ class _Page:
         parts: list[RenderableType] = [Text(document.title, style="bold")]
         parts += [Text(line, style=_QUIET) for line in (document.subtitle, document.place) if line]
         cards = _cards_of(document)
-        setup = document.setup if _is_short(cards) else document.setup[:1]  # else cards have it
+        # What ran stands on the cards themselves where these are few, and so are their loads.
+        apart = _is_short(cards) or any(len(card.levels) > 1 for card in cards.cards)
+        setup = document.setup if apart else document.setup[:1]
         parts += [Text() for _ in setup[:1]] + [self.cut(block) for block in setup]
         for section in document.sections:
             if section.first and not all(isinstance(block, doc.Figure) for block in section.blocks):
@@ -211,7 +213,8 @@ class _Page:
         for card in dict.fromkeys((*moved[:1], *moved[-1:])):
             head = f"{card.workload}, {card.configuration}: {'; '.join(card.levels)}"
             yield Text(head, style=_QUIET)
-            reason = replace(self, brevity=_BRIEFEST).in_a_line(card.reason)
+            part = card.reason.rpartition("; ")[2].removeprefix("why: ")  # the time says more
+            reason = replace(self, brevity=_BRIEFEST).in_a_line(f"why: {part}")
             yield Padding(Text(reason, style=_QUIET), (0, 0, 0, 2))
 
     def short(self, card: doc.VerdictCard, *, rated: bool) -> Iterator[RenderableType]:

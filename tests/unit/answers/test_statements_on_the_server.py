@@ -395,7 +395,7 @@ def test_plans_are_on_the_first_screen(differing: int, same: int, last: str) -> 
     document = build_document(told(*[change] * differing, *[kept] * same))
     text = render_terminal(document, 100, more="steelyard report c")
     _, _, shown = text.partition("Plans of the statements")
-    line = "Bitmap Heap Scan using orders_customer_idx on orders → Seq Scan on orders (fitted)"
+    line = "Bitmap Heap Scan on orders (orders_customer_idx) → Seq Scan on orders (fitted)"
     assert " ".join(shown.split()).count(line) == min(differing, 5)
     assert last in shown
 
@@ -410,7 +410,7 @@ def test_plans_are_told_before_a_trial_a_line_for_each_that_changes() -> None:
         found = [other] * differing + [alike] * same
         return [*plan_lines(PlanSeries({"work_mem": "64MB"}, found, False), is_answer=False)]  # noqa: FBT003 - as `try` makes it
 
-    arrow, index = "→", "Bitmap Heap Scan using orders_customer_idx on orders"
+    arrow, index = "→", "Bitmap Heap Scan on orders (orders_customer_idx)"
     line = f"  a.sql: {index} {arrow} Seq Scan on orders; SELECT 1"
     head, *lines = changes(3, 2)
     assert head == "3 of 5 statements with another plan under work_mem = 64MB:"

@@ -141,7 +141,7 @@ def ahead(rows: Sequence[Ranked], workload: str, *, on_average: bool = False) ->
             f" from {format_percent(low)} to {format_percent(high)}."
         )
     verb = "is" if len(first) == 1 else "are"
-    other = "it" if len(first) == 1 else "one of them"
+    other = "it" if len(first) == 1 else " or ".join(first) if len(first) < 4 else "one of them"
     added = " on average" if on_average else ""
     return (
         f"Under {workload} {doc.enumeration(first)} {verb} ahead: each of the others is clearly"
@@ -290,11 +290,14 @@ def compared(analysis: CampaignAnalysis) -> Iterator[doc.KeyValues]:
     )
     pairs = []
     for name in (each.name for each in experiment.configurations):
-        told = [
-            f"{each.name} = {each.values[name] or '(none)'}"
-            for each in asked
-            if name == base or each.values[name] != each.values[base]
-        ]
+        own = (each for each in asked if name == base or each.values[name] != each.values[base])
+        # The baseline's begin with those that most others change, theirs with what sets them apart.
+        ordered = (
+            own
+            if name == base
+            else sorted(own, key=lambda e: [*e.values.values()].count(e.values[name]))
+        )
+        told = [f"{each.name} = {each.values[name] or '(none)'}" for each in ordered]
         more = [f"and {len(told) - _MOST_SETTINGS} more"] if len(told) > _MOST_SETTINGS else []
         marked = f"{name} (baseline)" if name == base else name
         pairs.append((marked, ", ".join(told[:_MOST_SETTINGS] + more) or "as the baseline"))

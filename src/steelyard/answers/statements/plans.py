@@ -143,11 +143,10 @@ def _by_index(lines: Sequence[str]) -> tuple[str, ...]:
     named = []
     for node, below in zip_longest(lines, lines[1:], fillvalue=""):
         index = below.removeprefix("Bitmap Index Scan on ")
-        by = f"Bitmap Heap Scan using {index} on "
-        named.append(node.replace("Bitmap Heap Scan on ", by) if index != below else node)
+        named.append(f"{node} ({index})" if index != below else node)
     return tuple(node for node in named if not node.startswith("Bitmap Index Scan on "))
 
 
 def _table(node: str) -> str:
     """Return what a node scans, with its alias; empty of a join."""
-    return node.partition(" on ")[2]
+    return node.partition(" on ")[2].partition(" (")[0]

@@ -302,6 +302,7 @@ class Passing:
 
     _last: Told = field(default_factory=dict)
     _last_s: float = 0.0
+    _log_per_s: float = 0.0  # of the last look without a rewrite
     _sums: dict[str, float] = field(default_factory=dict)
     _copied: float = 0.0
     _behind: float | None = None
@@ -331,7 +332,7 @@ class Passing:
             for quantity, name in _DURING.items():
                 if quantity in self._sums and number(told, name):
                     self._sums[quantity] += at_s - self._last_s
-            self._add_log(told)
+            self._add_log(told, at_s - self._last_s)
             self._add_forks(told)
             self._note_copies(told)
         else:
@@ -359,15 +360,25 @@ class Passing:
         if "total_forks" in told:
             self._sums[Quantity.FORK_S] = 0.0
 
-    def _add_log(self, told: Told) -> None:
-        """Add what the log has grown by; after a rewrite, what it has grown by since."""
+    def _add_log(self, told: Told, took_s: float) -> None:
+        """Add what the log has grown by; across a rewrite at least as much as before, in its time.
+
+        What was written from the last look to the begin of a rewrite is in no size. With two
+        rewrites from look to look nothing is known of the first, and then there is no sum.
+        """
         size, before = number(told, "aof_current_size"), number(self._last, "aof_current_size")
         base, old_base = number(told, "aof_base_size"), number(self._last, "aof_base_size")
         if size is None or before is None or Quantity.AOF_BYTES not in self._sums:
             return
-        rewritten = base != old_base or size < before
-        grown = size - (base or 0.0) if rewritten else size - before
-        self._sums[Quantity.AOF_BYTES] += max(grown, 0.0)
+        if (number(told, "aof_rewrites") or 0.0) > (number(self._last, "aof_rewrites") or 0.0) + 1:
+            del self._sums[Quantity.AOF_BYTES]
+            return
+        if base != old_base or size < before:
+            grown = max(size - (base or 0.0), self._log_per_s * took_s)
+        else:
+            grown = size - before
+            self._log_per_s = grown / took_s if took_s > 0.0 else 0.0
+        self._sums[Quantity.AOF_BYTES] += grown
 
     def _add_forks(self, told: Told) -> None:
         forks, before = number(told, "total_forks"), number(self._last, "total_forks")
