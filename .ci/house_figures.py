@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 122976,
-    "lines of tests": 111318,
+    "lines of src": 123170,
+    "lines of tests": 111461,
     "files": 337,
     "longest file": 877,
     "import edges": 2499,

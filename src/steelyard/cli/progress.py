@@ -150,11 +150,13 @@ class LiveProgress(PlainProgress):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        with suppress(OSError):  # the terminal may be gone
+            self._live.stop()
 
     def say(self, text: str) -> None:
         """Leave lines above."""
-        self._live.console.print(text, highlight=False, markup=False)
+        with suppress(OSError):
+            self._live.console.print(text, highlight=False, markup=False)
 
     def stage(self, what: str) -> None:
         """Show which step before or after the blocks goes on."""
@@ -272,9 +274,9 @@ _MOST_NAMED: Final = 4  # configurations, and settings of one, in the first line
 def _head(experiment: Experiment, expected: Forecast, path: Path | None) -> Iterator[str]:
     """Yield the four lines that every campaign begins with."""
     yield f"  compares   {_compared(experiment)}"
-    loads = ", ".join(results.short_load(experiment, load) for load in experiment.loads)
+    loads = _loads(experiment)
     work = (f"{each.name}: {work_line(each, experiment.engine)}" for each in experiment.workloads)
-    yield f"  workloads  {'; '.join(work)}; {loads} {'client' if loads == '1' else 'clients'}"
+    yield f"  workloads  {'; '.join(work)}; {loads}"
     yield f"  time       {_time(experiment, expected)}"
     places = dict.fromkeys(
         f"{'this machine, ' * each.target.is_here}{each.target.label}"
@@ -282,6 +284,15 @@ def _head(experiment: Experiment, expected: Forecast, path: Path | None) -> Iter
     )
     record = "" if path is None else f"; the record: {path}"
     yield f"  where      {'; '.join(places)}{record}"
+
+
+def _loads(experiment: Experiment) -> str:
+    """Return ``1, 8 clients``; loads with a rate, a pipeline or threads of their own in full."""
+    loads = [results.cell_name(experiment, load) for load in experiment.loads]
+    plain = [count(load.clients, "client") for load in experiment.loads]
+    if loads != plain or len(loads) == 1:
+        return "; ".join(loads)
+    return f"{', '.join(str(load.clients) for load in experiment.loads)} clients"
 
 
 def _compared(experiment: Experiment) -> str:
@@ -293,14 +304,14 @@ def _compared(experiment: Experiment) -> str:
     )
     if not others:
         return f"{base.name} alone"
-    own = _traits(base)
+    own = _traits(experiment, base)
     differing = [
         {
-            name: traits.get(name, "default")
+            name: traits.get(name, _LACKING.get(name, "default"))
             for name in own | traits
             if own.get(name) != traits.get(name)
         }
-        for traits in map(_traits, others)
+        for traits in (_traits(experiment, each) for each in others)
     ]
     of_base = {name: value for name, value in own.items() if any(name in it for it in differing)}
     told = [_named(*pair) for pair in zip(others, differing, strict=True)]
@@ -309,12 +320,15 @@ def _compared(experiment: Experiment) -> str:
     return f"{shown} vs {_named(base, of_base, 'baseline')}"
 
 
-def _traits(configuration: Configuration) -> dict[str, str]:
+_LACKING: Final = {"scripts": "those of the workloads", "prepared by": "nothing"}
+
+
+def _traits(experiment: Experiment, configuration: Configuration) -> dict[str, str]:
     """Return what a configuration is made of, for people, by name."""
     scripts = {
         "scripts": ", ".join(each.rewritten_in or each.name for each in configuration.scripts),
         "prepared by": ", ".join(each.name for each in configuration.prepare),
-        "protocol": configuration.protocol or "",
+        "protocol": configuration.protocol or experiment.protocol,
     }
     return {
         **{each.label: each.value for each in configuration.settings},

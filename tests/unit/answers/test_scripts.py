@@ -104,6 +104,13 @@ def test_of_many_scripts_the_screen_has_the_first_rows() -> None:
     assert "s199" in render_terminal(document, 100)
 
 
+def test_where_all_scripts_are_equivalent_there_are_no_more_than_them() -> None:
+    """Nothing stands above the number."""
+    analysis = analyse(a_scripted_record({f"s{number}": 0.0 for number in range(8)}, executions=30))
+    screen = render_terminal(build_document(analysis), 100, more="it")
+    assert "\n8 scripts equivalent\n" in screen
+
+
 def test_of_several_configurations_the_screen_has_sentences() -> None:
     """Tables of each would fill screens; the report has them."""
     record = a_scripted_record({"a": 0.5, "b": 0.0})

@@ -380,6 +380,32 @@ def test_a_plan_like_the_baselines_does_not_differ() -> None:
 
 
 @pytest.mark.parametrize(
+    ("plans", "line"),
+    [
+        (
+            {"default": SCAN, "a": INDEX, "b": INDEX},
+            "Seq Scan on orders → Bitmap Heap Scan on orders (orders_customer_idx) (a, b)",
+        ),
+        ({"default": None, "a": SCAN, "b": INDEX}, "different plans; that of default is not known"),
+        ({"default": SCAN, "a": None}, "1 statement with a plan that is not known."),
+    ],
+    ids=["alike", "baseline unknown", "other unknown"],
+)
+def test_a_line_of_plans_names_all_and_what_is_not_known(
+    plans: dict[str, tuple[str, ...] | None], line: str
+) -> None:
+    """Each configuration with the same change; an unknown plan is none that is kept."""
+    found = {
+        name: a_plan(*lines) if lines else a_plan(trouble="it is gone")
+        for name, lines in plans.items()
+    }
+    (brief,) = section_of(told(found)).brief
+    assert isinstance(brief, Paragraph)
+    assert brief.text.endswith(line)
+    assert "keeps" not in brief.text
+
+
+@pytest.mark.parametrize(
     ("differing", "same", "last"),
     [
         (3, 2, "2 statements keep their plan in all configurations."),
@@ -434,7 +460,9 @@ def test_equal_plans_are_one_sentence(trouble: str) -> None:
     section = section_of(told({"now": now, "changed": other}))
     lead, *rest = section.blocks
     assert isinstance(lead, Paragraph)
-    assert lead.text == "1 statement: each has the same plan in all configurations."
+    same = "1 statement: each has the same plan in all configurations."
+    unknown = "1 statement: no plan is known to differ; 1 has a plan that is not known."
+    assert lead.text == (unknown if trouble else same)
     assert [type(block) for block in rest] == ([BulletList] if trouble else [])
 
 

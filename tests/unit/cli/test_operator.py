@@ -1,5 +1,6 @@
 """The operator at a terminal: asked in words, told of progress, and heard at any moment."""
 
+import errno
 import io
 import os
 import pty
@@ -209,6 +210,19 @@ def test_words_of_a_generator_are_shown_as_they_are() -> None:
     with LiveProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
         progress.block_ended(BlockOutcome(index=0, attempt=0, complete=False, reason=said))
     assert said in stream.getvalue()
+
+
+def test_a_terminal_that_is_gone_ends_no_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a line that is left above nor the end of the drawn one."""
+    stream = io.StringIO()
+
+    def gone(_: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with LiveProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
+        monkeypatch.setattr(stream, "write", gone)
+        progress.stage("starting every configuration once")
+        progress.block_ended(BlockOutcome(index=0, attempt=0, complete=False, reason="void"))
 
 
 def test_a_pipe_gets_lines_and_a_terminal_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,15 @@
 """The seven chapters of a report: what they show, and what is a detail."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from fakes import analyses, durable
+from fakes import analyses, durable, redis_campaigns
 from steelyard.answers.report import build_document
+from steelyard.answers.result.method import command_section
+from steelyard.core.experiment import Layer, Setting
+from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Quantity
 from steelyard.core.wording import format_share
 from steelyard.report.document import Chapter, Command, Paragraph, Table
@@ -46,6 +50,44 @@ def test_the_settings_of_what_is_faster_can_be_copied() -> None:
     assert isinstance(lead, Paragraph)
     assert "may lose committed transactions" in lead.text
     assert len(blocks(build_document(analyses.same_twice()), "command")) == 2
+
+
+def test_what_else_differs_is_named_beside_the_settings_to_copy() -> None:
+    """A setting that the baseline alone has, another layer and another protocol."""
+    analysis = analyses.quick()
+    base, fitted = analysis.experiment.configurations
+    jit = Setting(layer=Layer.POSTGRES, name="jit", value="off")
+    swap = Setting(layer=Layer.LINUX, name="vm.swappiness", value="1")
+    sides = (
+        replace(base, settings=(*base.settings, jit)),
+        replace(fitted, settings=(*fitted.settings, swap), protocol="extended"),
+    )
+    experiment = replace(analysis.experiment, configurations=sides)
+    *_, lead, lines = command_section(replace(analysis, experiment=experiment)).blocks
+    assert isinstance(lead, Paragraph)
+    assert isinstance(lines, Command)
+    assert lead.text.endswith(
+        ", without jit, with linux: vm.swappiness = 1, with another protocol:"
+    )
+    assert "jit" not in lines.text
+
+
+def test_settings_of_redis_are_quoted_where_they_need_it() -> None:
+    """An empty text and several words are one value."""
+    analysis = redis_campaigns.aof()
+    slower, *_ = analysis.results
+    won = tuple(replace(each, verdict=Verdict.FASTER) for each in analysis.comparisons)
+    own = ("save", "3600 1"), ("requirepass", "")
+    settings = tuple(Setting(layer=Layer.REDIS, name=name, value=value) for name, value in own)
+    sides = tuple(
+        replace(each, settings=settings) if each.name == slower.configuration else each
+        for each in analysis.experiment.configurations
+    )
+    experiment = replace(analysis.experiment, configurations=sides)
+    changed = replace(analysis, experiment=experiment, comparisons=won)
+    *_, lines = command_section(changed).blocks
+    assert isinstance(lines, Command)
+    assert lines.text.splitlines() == ['CONFIG SET save "3600 1"', 'CONFIG SET requirepass ""']
 
 
 def test_servers_are_known_by_their_counters() -> None:

@@ -35,12 +35,28 @@ def plan_of(analysis: CampaignAnalysis) -> CampaignPlan:
     ("status", "text"),
     [
         (Status.PRECISION, "half-widths were small enough, whatever the verdicts"),
-        (Status.INTERRUPTED, "by a rule that was fixed before the first block"),
+        (Status.BUDGET, "It ended after 9 of at most 24 blocks, by a rule that was fixed"),
+        (Status.INTERRUPTED, "It was interrupted after 9 of at most 24 blocks; its rule"),
+        (Status.FAILED, "It failed after 9 of at most 24 blocks; its rule"),
+        (Status.RUNNING, "It has not ended: these are interim results after 9 of at most 24"),
     ],
 )
 def test_the_stopping_rule_is_named(status: Status, text: str) -> None:
     """Each way to end says why its intervals hold."""
     assert text in words(replace(analyses.quick(), status=status))
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (Status.BUDGET, "The budget ended it after"),
+        (Status.COMPLETE, "It ended after"),
+        (Status.INTERRUPTED, "It was interrupted after"),
+    ],
+)
+def test_only_a_budget_that_is_used_up_ends_what_has_no_verdict(status: Status, text: str) -> None:
+    """Loads with a rate have no verdict; Ctrl-C and a number of blocks end them, too."""
+    assert text in words(replace(latencies.open_loop(), status=status))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 What they show and do not show is written from the design, not from the result.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from steelyard.answers import results
@@ -22,6 +23,7 @@ from steelyard.answers.turns import (
 )
 from steelyard.core import campaign
 from steelyard.core.experiment import (
+    Configuration,
     Experiment,
     RedisWork,
     Reset,
@@ -104,8 +106,13 @@ def _workers(runs: Sequence[Run], workers: WorkersAsked | None) -> Iterator[str]
 def _stopping(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:
     rule = plan.stopping
     after = f"after {analysis.blocks} of at most {doc.count(rule.max_blocks, 'block')}"
+    if analysis.status is campaign.Status.RUNNING:
+        return f"It has not ended: these are interim results {after}."
+    ended = _ENDED.get(analysis.status, "It ended")
     if not analysis.experiment.compares_throughput:
-        return f"The budget ended it {after}; nothing that was measured could."
+        by_budget = analysis.status is campaign.Status.BUDGET
+        ended = "The budget ended it" if by_budget else ended
+        return f"{ended} {after}; nothing that was measured could end it."
     if results.stopped_early(analysis):
         # A report may be shown under other conditions than the campaign ended by.
         by_verdicts = all(result.verdict.decided for result in analysis.results)
@@ -120,10 +127,17 @@ def _stopping(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -
         return f"It stopped when the half-widths were small enough, whatever the verdicts. {hold}."
     if rule.precision is not None:
         return (
-            f"It ended before the half-widths were small enough. {hold} unless it was stopped"
+            f"{ended} before the half-widths were small enough. {hold} unless it was stopped"
             " because of what they showed."
         )
-    return f"It ended {after}, by a rule that was fixed before the first block. {hold}."
+    rule_words = "; its rule was" if analysis.status in _ENDED else ", by a rule that was"
+    return f"{ended} {after}{rule_words} fixed before the first block. {hold}."
+
+
+_ENDED = {
+    campaign.Status.INTERRUPTED: "It was interrupted",
+    campaign.Status.FAILED: "It failed",
+}
 
 
 def _not_shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> Iterator[str]:
@@ -637,20 +651,46 @@ def _winner(analysis: results.CampaignAnalysis) -> Iterator[doc.Block]:
     best = max(won, key=lambda c: c.effect.value if c.effect else 0.0, default=None)
     if best is None:
         return
-    base = experiment.configuration(experiment.baseline).asked()
-    asked = experiment.configuration(best.configuration).asked()
-    changed = {name: value for name, value in asked.items() if base.get(name) != value}
+    own = experiment.configuration(best.configuration)
+    before = experiment.configuration(experiment.baseline).asked()
+    changed = {name: value for name, value in own.asked().items() if before.get(name) != value}
     if not changed:
         return
     is_redis = experiment.engine is EngineName.REDIS
     lines = [
-        f"CONFIG SET {name} {value}"
+        f"CONFIG SET {name} {_redis_word(value)}"
         if is_redis
         else f"ALTER SYSTEM SET {name} = {setting_literals(name, value)};"
         for name, value in changed.items()
     ]
     price = results.durability_clause(best)
-    text = f"{best.configuration} is the baseline with these settings"
+    further = "".join(f", {each}" for each in _not_copied(experiment, own))
+    text = f"{best.configuration} is the baseline with these settings{further}"
     tone = doc.Tone.WARNING if price else doc.Tone.PLAIN
     yield doc.Paragraph(text=f"{text}, {price}:" if price else f"{text}:", tone=tone)
     yield doc.Command(text="\n".join(lines), language="text" if is_redis else "sql")
+
+
+def _not_copied(experiment: Experiment, own: Configuration) -> Iterator[str]:
+    """Yield in what else a configuration differs from the baseline, which no statement sets."""
+    base, default = experiment.configuration(experiment.baseline), experiment.protocol
+    before, after = ({s.label: s for s in each.settings} for each in (base, own))
+    yield from (f"without {label}" for label in before if label not in after)
+    for label, setting in after.items():
+        if setting.layer is not own.server_layer and before.get(label) != setting:
+            yield f"with {label} = {setting.value}"
+    others = {
+        "another server": base.target != own.target,
+        "other scripts": base.scripts != own.scripts,
+        "other preparing scripts": base.prepare != own.prepare,
+        "another protocol": (base.protocol or default) != (own.protocol or default),
+    }
+    yield from (f"with {name}" for name, differs in others.items() if differs)
+
+
+def _redis_word(value: str) -> str:
+    """Return a value as redis-cli takes it: in quotation marks where it needs them."""
+    if value and not re.search(r"[\s\"'\\]", value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -50,9 +50,12 @@ def _brief(
     if len(shown) > _FIRST:
         yield doc.Paragraph(text=f"and {len(shown) - _FIRST} more in the whole report")
     if alike := len(ordered) - len(shown):
-        yield doc.Paragraph(text=f"{doc.count(alike, 'more script')} equivalent")
-    if unstable := [each.title for each in ordered if each.is_unstable]:
-        names = f"unstable: {doc.enumeration(tuple(unstable))}"
+        # A script has a row for each number of clients.
+        several = len(analysis.experiment.closed_loads) > 1
+        what = f"{'more ' if shown else ''}{'result' if several else 'script'}"
+        yield doc.Paragraph(text=f"{doc.count(alike, what)} equivalent")
+    if unstable := tuple(dict.fromkeys(each.title for each in ordered if each.is_unstable)):
+        names = f"unstable: {doc.enumeration(unstable)}"
         yield doc.Paragraph(text=_too_varied(analysis, names))
     yield from _risks(analysis, ordered)
 

@@ -456,7 +456,7 @@ def plan_section(
         for name, plan in each.plans.items()
         if plan.trouble
     ]
-    blocks: list[doc.Block] = [doc.Paragraph(text=_plan_lead(len(statements), differing))]
+    blocks: list[doc.Block] = [doc.Paragraph(text=_plan_lead(statements, differing))]
     baseline = analysis.experiment.baseline
     if differing:
         blocks.append(_plan_table(differing, baseline))
@@ -479,17 +479,27 @@ def _plan_lines(statements: Sequence[TracedStatement], baseline: str) -> Iterato
     """Yield a line for each of the first statements that differ, and one for those that do not."""
     differing = [each for each in statements if each.differs]
     for each in differing[:_FIRST]:
-        own, others = each.plans.get(baseline), dict[str, str]()
+        own, others = each.plans.get(baseline), dict[str, list[str]]()
         for name, plan in each.plans.items():
-            if own is not None and plan.lines and plan.lines != own.lines:
-                others.setdefault(node_change(own.lines, plan.lines), name)
-        told = (f"{change} ({name})" for change, name in others.items())
-        only = f"only under {', '.join(each.plans)}"
-        yield f"{_script_of(each)}: {'; '.join(told) or only}"
+            if own is not None and own.lines and plan.lines and plan.lines != own.lines:
+                others.setdefault(node_change(own.lines, plan.lines), []).append(name)
+        told = (f"{change} ({', '.join(names)})" for change, names in others.items())
+        otherwise = f"only under {', '.join(each.plans)}"
+        if each.is_shared:
+            otherwise = f"different plans; that of {baseline} is not known"
+        yield f"{_script_of(each)}: {'; '.join(told) or otherwise}"
     if len(differing) > _FIRST:
         yield f"and {len(differing) - _FIRST} more with another plan"
-    if kept := kept_words(len(statements) - len(differing)):
+    unknown = sum(_is_open(each) for each in statements)
+    if kept := kept_words(len(statements) - len(differing) - unknown):
         yield f"{kept} in all configurations."
+    if unknown:
+        yield f"{doc.count(unknown, 'statement')} with a plan that is not known."
+
+
+def _is_open(statement: TracedStatement) -> bool:
+    """Return whether an unknown plan leaves open if the plans differ."""
+    return not statement.differs and any(plan.trouble for plan in statement.plans.values())
 
 
 def _script_of(statement: TracedStatement) -> str:
@@ -505,15 +515,20 @@ def _trees(traced: TracedStatement) -> Iterator[doc.Block]:
         if not plan.trouble:
             plans.setdefault(plan.lines, []).append(name)
     for lines, names in plans.items():
-        whose = (
-            doc.enumeration(tuple(names)) if traced.differs else "the same in all configurations"
-        )
+        is_same = not traced.differs and not _is_open(traced)
+        whose = "the same in all configurations" if is_same else doc.enumeration(tuple(names))
         yield doc.Paragraph(text=f"{traced.workload}, {traced.title}: {whose}")
         yield doc.Command(text="\n".join(lines), language="text")
 
 
-def _plan_lead(number: int, differing: list[TracedStatement]) -> str:
-    same = number - len(differing)
+def _plan_lead(statements: Sequence[TracedStatement], differing: list[TracedStatement]) -> str:
+    number, unknown = len(statements), sum(map(_is_open, statements))
+    same = number - len(differing) - unknown
+    left = f"; {unknown} with a plan that is not known" if unknown else ""
+    if not differing and unknown:
+        begun = f"{doc.count(number, 'statement')}: no plan is known to differ"
+        rest = f"{same} {_has(same)} the same plan in all configurations, " if same else ""
+        return f"{begun}; {rest}{unknown} {_has(unknown)} a plan that is not known."
     if not differing:
         return f"{doc.count(number, 'statement')}: each has the same plan in all configurations."
     workloads = doc.enumeration(tuple(dict.fromkeys(each.workload for each in differing)))
@@ -521,7 +536,7 @@ def _plan_lead(number: int, differing: list[TracedStatement]) -> str:
     return (
         f"{len(differing)} of {doc.count(number, 'statement')} {_has(len(differing))} different"
         " plans,"
-        f" in {workloads}{rest}."
+        f" in {workloads}{rest}{left}."
     )
 
 

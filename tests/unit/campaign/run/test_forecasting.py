@@ -222,6 +222,20 @@ def test_configurations_are_told_by_what_they_differ_in(tmp_path: Path) -> None:
     assert compared == f"  compares   {each} and 2 more vs {of_base}"
 
 
+def test_loads_and_protocols_are_told_as_they_are(tmp_path: Path) -> None:
+    """A rate is no number of clients; who names no protocol has the experiment's."""
+    plain = an_experiment(restart=False)
+    slow, fast = plain.configurations
+    asking = replace(
+        plain,
+        loads=tuple(replace(plain.loads[0], clients=8, rate_per_s=rate) for rate in (500.0, 900.0)),
+        configurations=(slow, replace(fast, settings=(), protocol="prepared")),
+    )
+    _, compared, work, *_ = forecast_text(asking, _forecast(asking, tmp_path)).splitlines()
+    assert compared.endswith("fast (protocol = prepared) vs slow (baseline, protocol = simple)")
+    assert work.endswith("; 8 clients at 500/s; 8 clients at 900/s")
+
+
 def test_long_runs_are_time_of_their_own(tmp_path: Path) -> None:
     """They come on top of the budget, and the forecast says how much and how many."""
     asking = replace(an_experiment(loads=2), sustained_s=400.0)
