@@ -283,9 +283,18 @@ def _way_out(error: click.ClickException) -> str:
         long = [name for name in dict.fromkeys(options) if name.startswith("--")]
         if len(long) <= _FEW_OPTIONS:
             return f"`{context.command_path}` takes {', '.join(f'`{name}`' for name in long)}."
-    elif "unexpected extra argument" in error.format_message() and "--dsn" in options:
-        return "A server is named by --dsn, a setting by one word: --set random_page_cost=1.1."
+    elif "unexpected extra argument" in error.format_message() and (way := _of_extra(options)):
+        return way
     return f"`{context.command_path} --help` shows how it is called."
+
+
+def _of_extra(options: Collection[str]) -> str:
+    """Return how a word is given that a command with these options does not take alone."""
+    if {"--facts", "--from"}.issubset(options):
+        return "A file of facts is named by --from FILE; --facts alone shows them."
+    if {"--dsn", "--set"}.issubset(options):
+        return "A server is named by --dsn, a setting by one word: --set random_page_cost=1.1."
+    return ""
 
 
 def _stop_in_order() -> None:
