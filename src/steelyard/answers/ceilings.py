@@ -285,7 +285,7 @@ _LOG_NOTE = (
 )
 
 
-def _microseconds(seconds: float | None) -> str:
+def microseconds(seconds: float | None) -> str:
     """Return a duration in µs with two significant digits or more, or a dash."""
     if doc.present(seconds) is None or seconds is None:
         return doc.MISSING
@@ -294,15 +294,13 @@ def _microseconds(seconds: float | None) -> str:
 
 
 _PER_S: Final = doc.Form(show=doc.rate, heading="1/s")
-_MICROSECONDS: Final = doc.Form(show=_microseconds, unit=SECONDS, heading="µs")
+_MICROSECONDS: Final = doc.Form(show=microseconds, unit=SECONDS, heading="µs")
 _BANDWIDTH: Final = doc.Form(show=lambda bytes_per_s: doc.rate(bytes_per_s / MIB), heading="MiB/s")
 
 
 def ceiling_tables(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
-    """Return the ceilings that were taken of this place; none where there are none."""
+    """Return the ceilings that were taken of this place, and the bytes of its logs."""
     taken = [each for each in analysis.ceilings if not each.unknown]
-    if not taken:
-        return ()
     place = doc.table_of(
         taken,
         doc.Cells(
@@ -313,8 +311,10 @@ def ceiling_tables(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
         doc.column("of", lambda ceiling: ceiling.subject or None),
         doc.column("rate", lambda ceiling: ceiling.rate_per_s, _PER_S, key="rate_per_s"),
         doc.column("latency", lambda ceiling: ceiling.latency_s, _MICROSECONDS),
+        doc.numbers(f"{doc.CONFIDENCE} interval", _median_interval, "µs", spare=True),
         doc.column("5 %", lambda ceiling: ceiling.fastest_s, _MICROSECONDS, key="fastest"),
         doc.column("99 %", lambda ceiling: ceiling.p99_s, _MICROSECONDS, key="p99"),
+        doc.column("samples", lambda ceiling: ceiling.samples, doc.WHOLE, spare=True),
         doc.column(
             "holds for",
             lambda ceiling: doc.enumeration(ceiling.configurations) or None,
@@ -324,7 +324,15 @@ def ceiling_tables(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
         title="Ceilings of this place",
         note=_NOTE,
     )
-    return (place, *_log_table(analysis.answer(logs) or ()))
+    return (*((place,) if taken else ()), *_log_table(analysis.answer(logs) or ()))
+
+
+def _median_interval(ceiling: Ceiling) -> str:
+    return (
+        f"{microseconds(ceiling.low_s)} to {microseconds(ceiling.high_s)}"
+        if ceiling.low_s
+        else doc.MISSING
+    )
 
 
 def _log_table(rates: Sequence[LogRate]) -> tuple[doc.Table, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import groupby
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Final
 
@@ -488,15 +489,18 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     changes = [change for change in ledger.changes if change.cell.load == largest]
     absent = _in_none([each.costs for each in changes or ledger.cells])
     tables = [change_table(analysis, change, absent) for change in changes]
-    if not changes:
-        tables = [_level_table(analysis, each, absent) for each in ledger.cells]
+    tables += _level_tables(analysis, ledger, absent)
     tables = [table for table in tables if table.rows]
     if not tables:
         return ()
     told = [*_missing(absent), *([cost_note(analysis)] if changes else [])]
     notes = [doc.Paragraph(text=text) for text in told]
-    more: tuple[doc.Block, ...] = (*tables, *notes, *_steadiness(ledger, analysis.experiment))
-    blocks = tuple(_clear_table(changes)) + _counted(analysis)
+    counts = analysis.answer(server_counts) or ()
+    shown = [each for each in counts if each.cell.load == largest]
+    others = _counted(analysis, [each for each in counts if each not in shown], "; other loads")
+    steady = _steadiness(ledger, analysis.experiment)
+    more: tuple[doc.Block, ...] = (*tables, *notes, *steady, *others)
+    blocks = tuple(_clear_table(changes)) + _counted(analysis, shown)
     return (doc.Section(anchor="costs", title=TITLE, blocks=blocks, more=more),)
 
 
@@ -601,10 +605,10 @@ _HITS: Final = doc.Form(show=format_share, unit=PERCENT)
 _TIME: Final = doc.Form(show=format_duration, unit=SECONDS)
 
 
-def _counted(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
-    """Return the counts at the largest load as a table, if a server told them."""
-    every = analysis.answer(server_counts) or ()
-    rows = [each for each in every if each.cell.load == analysis.experiment.largest_load]
+def _counted(
+    analysis: CampaignAnalysis, rows: Sequence[ServerCounts], which: str = ""
+) -> tuple[doc.Table, ...]:
+    """Return counts as a table, if a server told them."""
     if not rows:
         return ()
     table = doc.table_of(
@@ -616,7 +620,7 @@ def _counted(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
         doc.column("checkpoints", lambda each: each.checkpoints, _COUNT),
         doc.column("deadlocks", lambda each: each.deadlocks, _COUNT),
         doc.column("in", lambda each: each.seconds, _TIME, key="counted"),
-        title="What the servers counted",
+        title=f"What the servers counted{which}",
     )
     return (table,)
 
@@ -716,20 +720,39 @@ def _missing(
     return (f"Not measured: {told}.",)
 
 
-def _level_table(
-    analysis: CampaignAnalysis, ledger: CellLedger, absent: Sequence[CostChange | CostLevel]
-) -> doc.Table:
-    return doc.table_of(
-        [each for each in ledger.costs if each.value is not None],
-        (f"per {ONE}", lambda each: KINDS[each.cost].label),
-        ("unit", lambda each: KINDS[each.cost].unit),
-        doc.numbers(ledger.configuration, _level_text),
-        doc.numbers("95 % interval", _level_interval),
-        title=place_name(analysis.experiment, ledger.cell),
-        note=" ".join([doc.POINTWISE, *_missing(ledger.costs, absent)]),
-        common=(*row_of(ledger.cell), ("configuration", ledger.configuration)),
-        data=lambda each: (("cost", each.cost.value), *doc.WHOLE.data("value", each.value)),
-    )
+def _level_tables(
+    analysis: CampaignAnalysis, ledger: Ledger, absent: Sequence[CostChange | CostLevel]
+) -> Iterator[doc.Table]:
+    """Yield every cost under each configuration, a table for each workload and load."""
+    for cell, group in groupby(ledger.cells, key=lambda each: each.cell):
+        sides = tuple(group)
+        missing = {each.cost: each for side in sides for each in side.costs if each.missing}
+        told = (doc.POINTWISE, *_missing(tuple(missing.values()), absent))
+        yield doc.table_of(
+            [cost for cost in Cost if any(_value_of(side, cost) for side in sides)],
+            (f"per {ONE}", lambda cost: KINDS[cost].label),
+            ("unit", lambda cost: KINDS[cost].unit),
+            *(doc.numbers(side.configuration, partial(_level_in_full, side)) for side in sides),
+            title=f"{place_name(analysis.experiment, cell)}: each configuration",
+            note="" if ledger.changes else " ".join(told),
+            common=row_of(cell),
+            data=partial(_level_data, sides),
+        )
+
+
+def _value_of(side: CellLedger, cost: Cost) -> Estimate | None:
+    return next((each.value for each in side.costs if each.cost is cost), None)
+
+
+def _level_in_full(side: CellLedger, cost: Cost) -> str:
+    value = _value_of(side, cost)
+    return doc.MISSING if value is None else doc.with_interval(value, partial(_written, cost))
+
+
+def _level_data(sides: Sequence[CellLedger], cost: Cost) -> tuple[doc.Datum, ...]:
+    values = ((side.configuration, _value_of(side, cost)) for side in sides)
+    levels = (doc.WHOLE.data(f"value_{name}", value) for name, value in values)
+    return (("cost", cost.value), *(datum for level in levels for datum in level))
 
 
 _PART: Final = doc.Form(show=format_share, unit=Unit("_variation"))
@@ -737,8 +760,7 @@ _PART: Final = doc.Form(show=format_share, unit=Unit("_variation"))
 
 def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[doc.Table]:
     """Return the CPU time of all cells beside what varies in tps; nothing where it is missing."""
-    cells = [each for each in ledger.cells if each.cost(Cost.SERVER_CPU).value is not None]
-    if not cells:
+    if all(each.cost(Cost.SERVER_CPU).value is None for each in ledger.cells):
         return ()
 
     def server(cell: CellLedger) -> CostLevel:
@@ -748,7 +770,7 @@ def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[doc.Table]:
         return cell.cost(Cost.GENERATOR_CPU)
 
     table = doc.table_of(
-        cells,
+        ledger.cells,
         *cell_columns(experiment),
         doc.numbers("CPU of the server", lambda cell: _level_text(server(cell)), "µs"),
         doc.numbers("95 % interval", lambda cell: _level_interval(server(cell)), "µs"),

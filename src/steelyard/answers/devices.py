@@ -407,7 +407,7 @@ def _device_cell(column: DeviceColumn, each: DeviceFigures) -> str:
     if column.key in each.not_counted:
         return NOT_COUNTED
     value = each.values[column.key]
-    return doc.MISSING if value is None else column.show(value.value)
+    return doc.MISSING if value is None else doc.with_interval(value, column.show)
 
 
 def _load(analysis: CampaignAnalysis, each: DeviceFigures | RankedWaits) -> str:
@@ -427,19 +427,17 @@ def _not_counted_words(devices: Sequence[DeviceFigures]) -> Iterator[str]:
 
 
 def _wait_table(analysis: CampaignAnalysis, waits: Sequence[RankedWaits]) -> Iterator[doc.Block]:
-    """Yield the first wait events at the largest load, or why there are none."""
-    largest = analysis.experiment.largest_load
-    shown = [each for each in waits if each.cell.load == largest]
-    if not any(each.events for each in shown):
-        reasons = dict.fromkeys(each.missing for each in shown if each.missing)
+    """Yield the first wait events of each cell, or why there are none."""
+    if not any(each.events for each in waits):
+        reasons = dict.fromkeys(each.missing for each in waits if each.missing)
         if reasons:
             yield doc.Paragraph(text=doc.ended(f"Wait events: {'; '.join(reasons)}"))
         return
     least = format_share(_LEAST_SHOWN)
-    left = f"At most {_MOST_SHOWN} of a configuration and from {least} on, at the largest load; the"
-    left += " others are in summary.json."
+    left = f"At most {_MOST_SHOWN} of a configuration and from {least} on; the others are in"
+    left += " summary.json."
     yield doc.table_of(
-        (row for each in shown for row in _wait_rows(each)),
+        (row for each in waits for row in _wait_rows(each)),
         ("workload", lambda row: row.waits.cell.workload if row.is_first else ""),
         (
             doc.Column(name="load", spare=True),
@@ -618,9 +616,13 @@ def _read_table(experiment: Experiment, found: Sequence[ReadFigures]) -> doc.Tab
         ("configuration", lambda each: each.configuration),
         doc.numbers("amplification", lambda each: doc.significant(each.amplification.value)),
         doc.numbers("95 % interval", lambda each: doc.between(each.amplification, doc.significant)),
-        doc.numbers("asked for", lambda each: _mebibytes(each.asked_bytes.value), "MiB/s"),
-        doc.numbers("read", lambda each: _mebibytes(each.device_bytes.value), "MiB/s"),
-        doc.numbers("request", lambda each: _kibibytes(each.request_bytes.value), "KiB"),
+        doc.numbers(
+            "asked for", lambda each: doc.with_interval(each.asked_bytes, _mebibytes), "MiB/s"
+        ),
+        doc.numbers("read", lambda each: doc.with_interval(each.device_bytes, _mebibytes), "MiB/s"),
+        doc.numbers(
+            "request", lambda each: doc.with_interval(each.request_bytes, _kibibytes), "KiB"
+        ),
         doc.numbers("file-system block", lambda each: _size(each.place.block_bytes)),
         doc.numbers("memory page", lambda each: _size(each.place.page_bytes), spare=True),
         doc.numbers("read-ahead", lambda each: _size(each.place.read_ahead_bytes), spare=True),

@@ -183,7 +183,7 @@ def test_intervals_need_enough_blocks(blocks: int, bounded: bool) -> None:  # no
 
 @pytest.mark.parametrize("configurations", [1, 2, 5])
 def test_each_configuration_workload_and_load_has_a_row(configurations: int) -> None:
-    """In the order of the file; wait events are shown at the largest load, and all are kept."""
+    """In the order of the file, of devices and of wait events alike."""
     experiment = an_experiment(configurations=configurations, workloads=2, loads=3)
     watched = waiting({"DataFileRead": 3.0, "CPU": 1.0})
     analysis, found = told(both(watched, watched, blocks=2, experiment=experiment))
@@ -191,8 +191,8 @@ def test_each_configuration_workload_and_load_has_a_row(configurations: int) -> 
     assert [each.configuration for each in found.devices] == names * 6
     assert len(table(analysis, "Devices").rows) == len(found.waits) == 6 * configurations
     shown = table(analysis, "Wait events by share")
-    assert len(shown.rows) == 2 * 2 * configurations
-    assert {row.cells[1] for row in shown.rows} == {"3 clients", ""}
+    assert len(shown.rows) == 2 * 6 * configurations
+    assert {row.cells[1] for row in shown.rows} == {"1 client", "2 clients", "3 clients", ""}
 
 
 def test_runs_of_a_block_are_one_ratio_of_sums() -> None:

@@ -177,7 +177,7 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     drawn = waterfall_figure(analysis, changes)
     blocks += [drawn] if drawn else []
     tables = (change_table(analysis, each) for each in changes if each.parts)
-    more = (*tables, *watching_lines(reasons))
+    more = (*tables, *_interval_table(analysis, reasons.budget.cells), *watching_lines(reasons))
     return (doc.Section(anchor="time", title=TITLE, blocks=tuple(blocks), more=more),)
 
 
@@ -263,6 +263,7 @@ _SHARE: Final = doc.Form(
     show=lambda share: format_share(share) if abs(share) >= _LEAST_SHARE else "0 %", unit=PERCENT
 )
 _IN_TITLE: Final = replace(_MS, heading="")
+_WITH_ENDS: Final = replace(_IN_TITLE, show=partial(doc.with_interval, shown=doc.part_ms))
 
 
 def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[doc.Table]:
@@ -312,6 +313,34 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
         note=note,
     )
     return [table]
+
+
+def _interval_table(
+    analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]
+) -> tuple[doc.Table, ...]:
+    """Return the parts of every cell with their intervals; nothing below 6 blocks."""
+    known = [each for each in cells if any(map(doc.bounds, each.parts.values()))]
+    if not known:
+        return ()
+    table = doc.table_of(
+        known,
+        *cell_columns(analysis.experiment),
+        *(
+            doc.column(
+                PART_LABELS[part],
+                partial(lambda part, each: each.parts.get(part), part),
+                _WITH_ENDS,
+                key=part.value,
+            )
+            for part in Part
+            if any(part in each.parts for each in known)
+        ),
+        doc.column("CPU beyond the samples", lambda each: each.cpu_beyond_class_s, _IN_TITLE),
+        doc.column("blocks", lambda each: each.blocks, doc.WHOLE),
+        title="Parts of the latency with their 95 % intervals, ms",
+        note=doc.POINTWISE,
+    )
+    return (table,)
 
 
 def _weighs(part: Part, cell: CellBudget) -> bool:

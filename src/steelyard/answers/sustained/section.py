@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from steelyard.answers.observations import sum_of
@@ -14,7 +15,6 @@ from steelyard.answers.sustained.compute import (
     within_bursts,
 )
 from steelyard.core.experiment import RATE, RATE_UNIT
-from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Series, SustainedRun
 from steelyard.core.quantities import PLAIN, SECONDS
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
@@ -54,10 +54,6 @@ def what_lasts(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     return (doc.Section(anchor="what-lasts", title="Long runs", blocks=(told,), first=True),)
 
 
-def _whole(estimate: Estimate) -> str:
-    return doc.between(estimate, "{:,.0f}".format)
-
-
 def _lasts(each: SustainedSummary) -> str:
     who = f"{each.run.cell.workload}, {each.run.configuration}"
     if each.cliff is not None:
@@ -66,7 +62,7 @@ def _lasts(each: SustainedSummary) -> str:
             run=who,
             burst=doc.rate(cliff.burst_tps.value),
             at_s=f"{cliff.at.value:,.0f}",
-            interval=_whole(cliff.at),
+            interval=doc.between(cliff.at, _WHOLE),
             sustained=doc.rate(cliff.sustained_tps.value),
         )
     if each.tps is None or each.seconds is None:
@@ -90,8 +86,10 @@ _PER_S: Final = doc.Form(show=doc.rate, heading="1/s")
 _PART: Final = doc.Form(show=format_share)
 _LENGTH: Final = doc.Form(show=format_duration, unit=SECONDS)
 _MS: Final = doc.Form(show=doc.milliseconds, unit=SECONDS, heading="ms")
-_AT: Final = doc.Form(show="{:,.0f}".format, unit=SECONDS, heading="s")
-_OF_RATE: Final = replace(_PER_S, show=lambda rate: doc.rate(rate.value))
+_WHOLE: Final = "{:,.0f}".format
+_AT: Final = doc.Form(show=_WHOLE, unit=SECONDS, heading="s")
+_AT_ABOUT: Final = replace(_AT, show=partial(doc.with_interval, shown=_WHOLE))
+_OF_RATE: Final = replace(_PER_S, show=partial(doc.with_interval, shown=doc.rate))
 
 
 def _table(analysis: CampaignAnalysis) -> doc.Table:
@@ -187,23 +185,18 @@ def _cliff_table(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
         doc.column("burst", lambda row: row[1].burst_tps, _OF_RATE, key="burst_tps"),
         doc.column("sustained", lambda row: row[1].sustained_tps, _OF_RATE, key="sustained_tps"),
         doc.column("drop", lambda row: row[1].drop, _PART),
-        doc.column("at", lambda row: row[1].at, replace(_AT, show=lambda at: f"{at.value:,.0f}")),
-        (doc.number_column(f"{doc.CONFIDENCE} interval", "s"), lambda row: _whole(row[1].at)),
+        doc.column("at", lambda row: row[1].at, _AT_ABOUT),
         doc.column(
             "capacity, at least",
             lambda row: row[1].least_capacity,
-            doc.Form(show=lambda capacity: f"{capacity.value:,.0f}"),
+            doc.Form(show=partial(doc.with_interval, shown=_WHOLE)),
             key="least_capacity",
         ),
         doc.column(
             "refill, at least",
             lambda row: row[1].refill_s,
-            replace(_LENGTH, show=lambda refill: format_duration(refill.value)),
+            replace(_LENGTH, show=partial(doc.with_interval, shown=format_duration)),
             key="refill",
-        ),
-        (
-            doc.number_column("interval of the capacity", spare=True),
-            lambda row: _whole(row[1].least_capacity),
         ),
         title="Burst cliffs",
         note=_TEXTS.cliffs(),
