@@ -99,7 +99,7 @@ def test_each_statement_is_an_answer(
     assert used["changed"]["temporary_bytes"] == 0.0
     screen = " ".join(done.stdout.split())
     assert ": mixed, " in screen
-    assert "q18 slower, +" in screen
+    assert "q18 slower, time +" in screen
     suite = ET.fromstring((steelyard.directory / "gate.xml").read_text())  # noqa: S314 - our own
     cases = [case.get("name", "") for case in suite.iter("testcase")]
     assert len(cases) == 1 + len(found)
