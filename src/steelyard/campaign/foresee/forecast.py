@@ -26,10 +26,9 @@ from steelyard.campaign.file.files import LoadedExperiment
 from steelyard.campaign.run import beside_blocks as sustained
 from steelyard.campaign.run.beside_blocks import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
-from steelyard.campaign.run.in_order import is_possible
+from steelyard.campaign.run.in_order import executions_in_order, timed_in
 from steelyard.core.campaign import (
     ASSUMED_NOISE,
-    FEW_EXECUTIONS,
     NoiseProfile,
     Rounds,
     RoundsFor,
@@ -153,23 +152,19 @@ def forecast(
 def known_turns(experiment: Experiment, engine: Engine) -> tuple[WorkloadTurns, ...]:
     """Return the turns that the run will take, if it will time no transaction itself.
 
-    Empty if a latency is not known yet, or a run holds so few executions that they go in an
-    order, which takes a try.
+    Empty if a latency is not known yet, or executions go in a given order, which takes a try.
     """
-    load, found = experiment.largest_load, []
-    now = system_doors().clock.now()
+    found, now = [], system_doors().clock.now()
     for workload in experiment.workloads:
-        takes_order = is_possible(experiment, engine, workload)
-        timed = experiment.configurations[0 if takes_order else -1 :]  # as the run does
         latencies_s = [
-            timed_latency_s(experiment, engine, workload, each.name, now) for each in timed
+            timed_latency_s(experiment, engine, workload, name, now)
+            for name in timed_in(experiment, engine, workload)
         ]
         known_s = [each for each in latencies_s if each is not None]
         if len(known_s) < len(latencies_s):
             return ()
         mean_s = max(known_s)
-        executions = load.clients * experiment.run_time_s(workload.name) / mean_s
-        if takes_order and executions < FEW_EXECUTIONS:
+        if executions_in_order(experiment, engine, workload, mean_s) is not None:
             return ()
         times = experiment.measure.turns.for_latency(mean_s)
         found.append(WorkloadTurns(workload=workload.name, times=times))

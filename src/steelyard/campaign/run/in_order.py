@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from steelyard.campaign.run.counting import Counted, Counting, Ran
-from steelyard.core.campaign import ScriptsInOrder, Sessions
+from steelyard.core.campaign import FEW_EXECUTIONS, ScriptsInOrder, Sessions
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.measurement import Measurement, RunLatency, ScriptLatency, Second
 from steelyard.core.outside import Completed
@@ -226,6 +226,30 @@ def is_possible(experiment: Experiment, engine: Engine, workload: Workload) -> b
     searches = experiment.goal is not None or experiment.capacity is not None
     is_open = any(load.is_open for load in experiment.loads)
     return not searches and not is_open and engine.load.takes_order(workload)
+
+
+def timed_in(
+    experiment: Experiment, engine: Engine, workload: Workload, *, alternates: bool = True
+) -> tuple[str, ...]:
+    """Return the configurations in which a run finds how long the transactions of a workload take.
+
+    Scripts may take many times longer in one of them, so those are tried in each.
+    """
+    names = tuple(each.name for each in experiment.configurations)
+    return names if is_possible(experiment, engine, workload) else names[-1:] * alternates
+
+
+def executions_in_order(
+    experiment: Experiment, engine: Engine, workload: Workload, mean_s: float
+) -> float | None:
+    """Return how many executions a run holds where they go in a given order; None: they do not.
+
+    ``mean_s`` is how long one takes where it takes longest.
+    """
+    clients = experiment.largest_load.clients
+    executions = clients * experiment.run_time_s(workload.name) / mean_s
+    is_asked = experiment.measure.executions is not None or executions < FEW_EXECUTIONS
+    return executions if is_asked and is_possible(experiment, engine, workload) else None
 
 
 def trial_steps(scripts: int, sessions: Sessions, coin: np.random.Generator) -> Steps:

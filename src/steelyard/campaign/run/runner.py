@@ -37,10 +37,15 @@ from steelyard.campaign.run import beside_blocks
 from steelyard.campaign.run.bench import Bench, do_each
 from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, Slots
 from steelyard.campaign.run.ceilings import CeilingTaker
-from steelyard.campaign.run.in_order import is_possible, rounds_for, sessions_of, with_lengths
+from steelyard.campaign.run.in_order import (
+    executions_in_order,
+    rounds_for,
+    sessions_of,
+    timed_in,
+    with_lengths,
+)
 from steelyard.campaign.run.taking import BenchTaker, try_order
 from steelyard.core.campaign import (
-    FEW_EXECUTIONS,
     BlockOutcome,
     CampaignPlan,
     CampaignRecord,
@@ -446,30 +451,25 @@ class Campaign:
         """Find how long the transactions of a workload take in the configuration in force.
 
         By the latency that its plan went by, else by a short try under the load with the most
-        clients, whose transactions take longest. Scripts may take many times longer in one
-        configuration, so those are tried in each.
+        clients, whose transactions take longest.
 
         Raises:
             MeasurementError: The generator failed.
         """
-        takes_order = is_possible(self.experiment, self.engine, workload)
-        is_last = configuration == self.experiment.configurations[-1].name
-        if not takes_order and not (choice.alternates and is_last):
+        asked, engine = self.experiment, self.engine
+        if configuration not in timed_in(asked, engine, workload, alternates=choice.alternates):
             return
-        load = self.experiment.largest_load
-        cell = CellKey(workload=workload.name, load=load)
+        cell = CellKey(workload=workload.name, load=asked.largest_load)
         planned = PlannedRun(configuration=configuration, cell=cell)
-        now = self.clock.now()
-        known_s = timed_latency_s(self.experiment, self.engine, workload, configuration, now)
+        known_s = timed_latency_s(asked, engine, workload, configuration, self.clock.now())
         mean_s = self._latency_s(planned) if known_s is None else known_s
         mean_s = max(mean_s, self._mean_s.get(workload.name, 0.0))
         self._mean_s[workload.name] = mean_s
-        executions = load.clients * self.experiment.run_time_s(workload.name) / mean_s
-        is_counted = self.experiment.measure.executions is not None
-        if not takes_order or (executions >= FEW_EXECUTIONS and not is_counted):
+        executions = executions_in_order(asked, engine, workload, mean_s)
+        if executions is None:
             return
-        shares = choice.has_all_up and share_a_session(self.experiment, self.engine, workload.name)
-        if is_last or not shares:
+        shares = choice.has_all_up and share_a_session(asked, engine, workload.name)
+        if not shares or configuration == asked.configurations[-1].name:
             order = self._order(planned, executions, shares=shares)
             self._orders.setdefault(workload.name, []).append(order)
 

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.campaign.run import runner
+from steelyard.campaign.design.noise_profiles import TimedWorkload, keep_latency
+from steelyard.campaign.foresee.forecast import known_turns
+from steelyard.campaign.run import in_order, runner
 from steelyard.campaign.run.counting import Ran
 from steelyard.campaign.run.in_order import (
     ByExecution,
@@ -43,6 +45,7 @@ from steelyard.core.outside import Completed
 from steelyard.core.schedule import Load, PlannedRun, TurnTimes
 from steelyard.core.target import LocalTarget
 from steelyard.core.wording import MeasurementError
+from steelyard.gateways.doors import system_doors
 from steelyard.stats.histogram import from_text
 from steelyard.targets.differences import DesignChoice
 
@@ -290,14 +293,35 @@ def test_scripts_are_timed_where_they_are_slowest(
 
     monkeypatch.setattr(Campaign, "_latency_s", lambda _, planned: mean_s[planned.configuration])
     monkeypatch.setattr(runner, "try_order", try_order)
-    monkeypatch.setattr(runner, "is_possible", lambda *_: True)
+    monkeypatch.setattr(in_order, "is_possible", lambda *_: True)
     # Of the fast one a round is tried where it is known by then that the other one is slow.
     tried_s = [(0.22725, 0.45)[slowest]]
     for few in (200, 0):
-        monkeypatch.setattr(runner, "FEW_EXECUTIONS", few)
+        monkeypatch.setattr(in_order, "FEW_EXECUTIONS", few)
         campaign = Stage.new(asked, tmp_path / str(few)).campaign()
         for name in names:
             campaign._time(WORK, name, DesignChoice(alternates=True, reason=""))
-        turns, in_order = campaign._ways(alternates=True)
-        assert [round(each.round_s, 6) for each in in_order] == (tried_s if few else [])
+        turns, orders = campaign._ways(alternates=True)
+        assert [round(each.round_s, 6) for each in orders] == (tried_s if few else [])
         assert [each.times for each in turns] == ([] if few else [TurnTimes().for_latency(0.09)])
+
+
+@pytest.mark.parametrize(("executions", "mean_s"), [(None, 0.001), (None, 0.4), (3, 0.001)])
+def test_a_plan_knows_turns_of_what_the_run_takes_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executions: int | None, mean_s: float
+) -> None:
+    """Not of long scripts, and not of executions that the file counts, however short they are."""
+    measure = Measure(run_time_s=5.0, executions=executions)
+    asked = replace(an_experiment(loads=1, measure=measure), workloads=(WORK,))
+    order = replace(ORDER, round_s=1.0)
+    monkeypatch.setattr(in_order, "is_possible", lambda *_: True)
+    monkeypatch.setattr(runner, "try_order", lambda *_: order)
+    monkeypatch.setattr(Campaign, "_latency_s", lambda *_: mean_s)
+    campaign = Stage.new(asked, tmp_path).campaign()
+    timed = TimedWorkload(mean_s=mean_s, timed_at=system_doors().clock.now())
+    for each in asked.configurations:
+        keep_latency(asked, campaign.engine, WORK, each.name, timed)
+        campaign._time(WORK, each.name, DesignChoice(alternates=True, reason=""))
+    taken, _ = campaign._ways(alternates=True)
+    assert known_turns(asked, campaign.engine) == taken
+    assert bool(taken) is (executions is None and mean_s < 0.1)
