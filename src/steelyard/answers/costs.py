@@ -23,9 +23,10 @@ from steelyard.answers.results import (
     compared_data,
     place_name,
 )
+from steelyard.answers.validity.facts import rate, total, totals
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
-from steelyard.core.measurement import Evidence, Quantity, Run
+from steelyard.core.measurement import Quantity, Run
 from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, SECONDS, By, Computed, Named, Unit
 from steelyard.core.schedule import (
     BaselineName,
@@ -570,32 +571,29 @@ class ServerCounts:
 
 def server_counts(grounds: Grounds) -> tuple[ServerCounts, ...]:
     """Return the counts of PostgreSQL servers in the order of the cells."""
-    found: dict[tuple[CellKey, str], list[Evidence]] = {}
+    found: dict[tuple[CellKey, str], list[Run]] = {}
     for run in grounds.analysis.runs:
         if run.evidence is not None and run.evidence.total(Quantity.PAGES_HIT) is not None:
-            found.setdefault((run.cell, run.configuration), []).append(run.evidence)
+            found.setdefault((run.cell, run.configuration), []).append(run)
     cells = ((each.cell, each.configuration) for each in grounds.analysis.cells)
     return tuple(_counts(*each, found[each]) for each in cells if each in found)
 
 
-def _counts(cell: CellKey, configuration: str, runs: Sequence[Evidence]) -> ServerCounts:
-    seconds = sum(run.seconds for run in runs)
+def _counts(cell: CellKey, configuration: str, runs: Sequence[Run]) -> ServerCounts:
+    def whole(quantity: Quantity) -> float | None:
+        known = [run for run in runs if run.evidence and run.evidence.total(quantity) is not None]
+        return total(runs, quantity) if len(known) == len(runs) else None
 
-    def total(quantity: Quantity, by: float = 1.0) -> float | None:
-        counted = [count for run in runs if (count := run.total(quantity)) is not None]
-        return sum(counted) / by if len(counted) == len(runs) and by else None
-
-    hit, read = total(Quantity.PAGES_HIT), total(Quantity.PAGES_READ)
-    asked = (hit or 0.0) + (read or 0.0)
+    pages = totals(runs, Quantity.PAGES_HIT, Quantity.PAGES_READ)
     return ServerCounts(
         configuration=configuration,
         cell=cell,
-        seconds=seconds,
-        hit_fraction=None if hit is None or read is None or not asked else hit / asked,
-        wal_bytes_per_s=total(Quantity.WAL_BYTES, seconds),
-        temporary_bytes_per_s=total(Quantity.TEMPORARY_BYTES, seconds),
-        checkpoints=total(Quantity.CHECKPOINTS),
-        deadlocks=total(Quantity.DEADLOCKS),
+        seconds=sum(run.evidence.seconds for run in runs if run.evidence is not None),
+        hit_fraction=pages[0] / sum(pages) if pages and sum(pages) else None,
+        wal_bytes_per_s=rate(runs, Quantity.WAL_BYTES),
+        temporary_bytes_per_s=rate(runs, Quantity.TEMPORARY_BYTES),
+        checkpoints=whole(Quantity.CHECKPOINTS),
+        deadlocks=whole(Quantity.DEADLOCKS),
     )
 
 
