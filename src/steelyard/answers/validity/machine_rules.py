@@ -432,21 +432,18 @@ _IO_SETTINGS: Final = frozenset(
 def _cache_regime(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for sides in facts.sides():
         every = [_regime(facts, sides, each.name) for each in facts.experiment.workloads]
-        known = [each for each in every if each is not None]
-        if not known:
+        # The workload that differs most. The subject: what it reads beyond the other slows it.
+        found = max((each for each in every if each is not None), default=None)
+        if found is None:
             yield findings.lacking("pages_hit and pages_read, or device_reads and commits")
-        elif found := max(known):
-            # The workload that differs most. The subject: what it reads beyond the other slows it.
-            _, name, told = found
-            yield findings.broken(f"{name}: {told}", subject=name)
+        elif found[2]:
+            yield findings.broken(f"{found[1]}: {found[2]}", subject=found[1])
 
 
-def _regime(
-    facts: CampaignFacts, sides: Sides, workload: str
-) -> tuple[float, str, str] | tuple[()] | None:
+def _regime(facts: CampaignFacts, sides: Sides, workload: str) -> tuple[float, str, str] | None:
     """Return how far the sides differ under a workload, the poorer one and a clause.
 
-    Empty where they are alike; None where neither pages nor reads were counted.
+    Both are empty where the sides are alike; None: neither pages nor reads were counted.
     """
     both = [
         tuple(run for run in runs if run.cell.workload == workload)
@@ -458,7 +455,7 @@ def _regime(
         return None
     poorer = _reads_more(hits, reads)
     if poorer is None:
-        return ()
+        return 0.0, "", ""
     names = sides.name, sides.other
     name, other = names[poorer], names[1 - poorer]
     of = f" of {workload}" if len(facts.experiment.workloads) > 1 else ""
