@@ -27,7 +27,6 @@ MANAGER: Final = "steelyard"
 CAMPAIGN: Final = "steelyard/campaign"
 ROLE: Final = "steelyard/role"
 DATABASE: Final = "database"  # the role of pods that a generator stays away from
-GENERATOR: Final = "generator"
 PROBE: Final = "probe"
 RUNNER: Final = "runner"
 SERVER: Final = "steelyard/server"  # label of the pod and the claim of one StatefulSet

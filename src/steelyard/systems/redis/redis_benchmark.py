@@ -34,7 +34,7 @@ from steelyard.core.wording import MS_PER_S, InputError, MeasurementError, Prefl
 from steelyard.gateways.redis import CACERT, CERT, KEY, TLS, socket_path
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, merged, to_text
 from steelyard.systems.protocol import RunRequest, mean_latency_s, together
-from steelyard.systems.redis.settings import COMMANDS, DATA, OTHER_NAMES, READ_ONLY
+from steelyard.systems.redis.settings import COMMANDS, DATA, OTHER_NAMES
 
 _HIDDEN: Final = "{steelyard-guest-password}"
 _ANY: Final = "none"  # a user without a password takes any, and the program wants one
@@ -242,7 +242,6 @@ def _series(all_series: Sequence[tuple[Second, ...]]) -> tuple[Second, ...]:
 
 # The tests of these names would run after a test that fills the list.
 TESTS: Final = tuple(name for name in COMMANDS if not name.startswith("lrange_"))
-READ_ONLY_BUILTINS: Final = READ_ONLY
 MOST_ARGUMENT_BYTES: Final = 131_071  # MAX_ARG_STRLEN of Linux is 128 KiB with the final zero
 # Flags that decide what is measured; the experiment file sets them.
 _OWN_FLAGS: Final = {

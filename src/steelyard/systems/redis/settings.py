@@ -230,7 +230,6 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     **_LISTS,
 }
 OTHER_NAMES: Final = {"ping": "ping_mbulk"}
-READ_ONLY: Final = frozenset({"get", "ping", "ping_inline", "ping_mbulk", *_LISTS})
 
 
 def command_of(workload: Workload) -> tuple[str, ...]:
