@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from textwrap import shorten
 from typing import Final
 
@@ -140,11 +139,14 @@ def node_change(before: Sequence[str], after: Sequence[str]) -> str:
 
 def _by_index(lines: Sequence[str]) -> tuple[str, ...]:
     """Return nodes, each scan of a bitmap with the index that gave it: in EXPLAIN they are two."""
-    named = []
-    for node, below in zip_longest(lines, lines[1:], fillvalue=""):
-        index = below.removeprefix("Bitmap Index Scan on ")
-        named.append(f"{node} ({index})" if index != below else node)
-    return tuple(node for node in named if not node.startswith("Bitmap Index Scan on "))
+    named: list[str] = []
+    for node in lines:
+        index = node.removeprefix("Bitmap Index Scan on ")
+        if index != node and named and "Bitmap Heap Scan on " in named[-1]:
+            named[-1] += f" ({index})"
+        else:
+            named.append(node)
+    return tuple(named)
 
 
 def _table(node: str) -> str:
