@@ -346,6 +346,7 @@ _TELLS: Final = (
 )
 _LEAST_RATIO: Final = 1.1  # between the sides; less is not the reason of much. A guess
 _LEAST_EXPLAINED: Final = 0.5  # of the effect, both as logs of ratios. A guess
+_MANY: Final = 3.0  # times the other side, and what explains anything; without an interval. A guess
 _NONE_LEFT: Final = 0.01  # of the other side's: told as none
 _REGIME: Final = "cache-regime-differs"  # the pages themselves say it better
 _LEAST_PART: Final = 0.25  # of the change in latency: less is not worth a place in the line
@@ -365,7 +366,12 @@ def why(analysis: CampaignAnalysis, result: Comparison) -> str:
     at = f"at {cell_name(analysis.experiment, loads[-1])} " if len(loads) > 1 else ""
     said = limit or _other_plans(result) or _counter(reasons, result, loads[-1])
     told = [*([said] if said else []), *_part(reasons, result, loads[-1])]
-    return f"{at}{'; '.join(told)}" if told else "no clear change in any counter"
+    early = (
+        f"reasons need {findings.LEAST_BLOCKS} blocks"
+        if result.blocks < findings.LEAST_BLOCKS
+        else ""
+    )
+    return f"{at}{'; '.join(told)}" if told else early or "no clear change in any counter"
 
 
 def _limit(analysis: CampaignAnalysis, result: Comparison) -> str:
@@ -406,15 +412,19 @@ def _is_of(change: LedgerChange | BudgetChange, result: Comparison, load: Load) 
 
 
 def _moved(found: CostChange, tell: _Tell, result: Comparison) -> bool:
-    """Return whether a cost is clearly higher on the slower side, and by enough for its effect."""
-    if not found.clear or found.baseline is None or found.configuration is None:
+    """Return whether a cost is clearly higher on the slower side, and by enough for its effect.
+
+    Of too few blocks for an interval it has to be many times higher.
+    """
+    if found.baseline is None or found.configuration is None:
         return False
     less, more = found.baseline, found.configuration
     if result.verdict is Verdict.FASTER:
         less, more = more, less
     effect = math.log1p(result.effect.value) if result.effect else 0.0
     enough = max(_LEAST_RATIO, math.exp(_LEAST_EXPLAINED * abs(effect)))
-    return more >= max(tell.least, enough * less)
+    many = found.blocks < findings.LEAST_BLOCKS and more >= _MANY * max(tell.least, less)
+    return (found.clear or many) and more >= max(tell.least, enough * less)
 
 
 def _told(found: CostChange, tell: _Tell, result: Comparison) -> str:
@@ -424,7 +434,8 @@ def _told(found: CostChange, tell: _Tell, result: Comparison) -> str:
     }
     (more, most), (less, least) = sorted(sides.items(), key=lambda side: -side[1])
     rest = "none" if least < _NONE_LEFT * most else tell.shown(least)
-    return f"{tell.shown(most)} {tell.words} under {more}, {rest} under {less}"
+    seen = "" if found.clear else f" ({found.blocks} blocks, no interval)"
+    return f"{tell.shown(most)} {tell.words} under {more}, {rest} under {less}{seen}"
 
 
 def _part(reasons: Reasons, result: Comparison, load: Load) -> Iterator[str]:

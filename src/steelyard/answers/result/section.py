@@ -133,12 +133,11 @@ def ahead(rows: Sequence[Ranked], workload: str, *, on_average: bool = False) ->
         return ""
     if len(first) == len(rows):
         baseline = next(row.configuration for row in rows if row.result is None)
-        pairs = [doc.bounds(row.result.effect) for row in rows if row.result]
-        known = [pair for pair in pairs if pair is not None]
-        low, high = min(pair[0] for pair in known), max(pair[1] for pair in known)
+        pairs = (doc.bounds(row.result.effect) for row in rows if row.result)
+        lows, highs = zip(*filter(None, pairs), strict=True)
         return (
             f"Under {workload} no difference is clear: against {baseline} the 95 % intervals reach"
-            f" from {format_percent(low)} to {format_percent(high)}."
+            f" from {format_percent(min(lows))} to {format_percent(max(highs))}."
         )
     verb = "is" if len(first) == 1 else "are"
     other = "it" if len(first) == 1 else " or ".join(first) if len(first) < 4 else "one of them"
