@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123243,
-    "lines of tests": 111821,
+    "lines of src": 123256,
+    "lines of tests": 111857,
     "files": 337,
     "longest file": 877,
     "import edges": 2499,

@@ -364,6 +364,7 @@ MANY_FIRST: Final = "\ue103"  # Transactions, at the beginning of a sentence
 RATE: Final = "\ue104"  # tps
 RATE_UNIT: Final = "\ue105"  # the unit of a column of that name; empty where the name has it
 GENERATOR: Final = "\ue106"  # pgbench
+SERVER: Final = "\ue107"  # PostgreSQL
 
 
 Combination = tuple[int, ...]  # one 0 (first level) or 1 (second level) per factor

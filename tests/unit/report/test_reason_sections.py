@@ -26,7 +26,7 @@ def blinded(analysis: CampaignAnalysis) -> CampaignAnalysis:
     assert found is not None
     budget = Budget(
         cells=tuple(
-            replace(each, latency=None, parts=(), blocks=0, missing="refused")
+            replace(each, latency=None, parts={}, blocks=0, missing="refused")
             for each in found.budget.cells
         ),
         changes=tuple(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from steelyard.campaign.file.trial import (
-    CHANGED,
+    TRIED,
     may_be_several,
     tried_values,
     values_of,
@@ -60,11 +60,11 @@ def test_each_value_is_a_configuration_and_the_servers_own_is_the_baseline() -> 
 
 def test_a_text_is_one_value_and_a_second_option_another() -> None:
     """A comma within a string, or in what the server does not know, parts nothing."""
-    assert tried("search_path=a, b") == {CHANGED: {"search_path": "a, b"}}
-    assert tried("nosuch=1,2") == {CHANGED: {"nosuch": "1,2"}}
+    assert tried("search_path=a, b") == {TRIED: {"search_path": "a, b"}}
+    assert tried("nosuch=1,2") == {TRIED: {"nosuch": "1,2"}}
     two = tried("search_path=a, b", "Search_Path=ä")
     assert two == {"a-b": {"search_path": "a, b"}, "value-2": {"search_path": "ä"}}
-    assert tried("jit=on,off") == {CHANGED: {"jit": "off"}}
+    assert tried("jit=on,off") == {TRIED: {"jit": "off"}}
     assert tried("work_mem=1MB", "work_mem=2MB") == tried("work_mem=1MB,2MB")
     assert not may_be_several(wishes_of(["work_mem=1MB", "jit=off"]))
     assert may_be_several(wishes_of(["jit=off", "JIT=on"]))
