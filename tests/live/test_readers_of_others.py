@@ -224,7 +224,7 @@ def test_limits_of_role_and_database_count_the_sessions_that_are_open(
         ("reader", "-c statement_timeout=1s", "jit=off", "statement_timeout = 0 (now 1s)"),
         (
             *("reader", "", "idle_session_timeout=1s"),
-            "idle_session_timeout = 1s of changed goes on in the pauses, which may last 10 s",
+            "idle_session_timeout = 1s of tried goes on in the pauses, which may last 10 s",
         ),
     ],
 )
