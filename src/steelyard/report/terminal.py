@@ -281,14 +281,14 @@ class _Page:
         return Group(*(self.stacked(block, row) for row in shown))
 
     def cut(self, block: doc.KeyValues) -> RenderableType:
-        """Return names beside their values, each in one line: the whole report has the rest."""
+        """Return names beside their values; from some brevity on each in one line."""
+        if self.brevity < 2:
+            return self.pairs(block)
         room = self.width - _GAP - max(len(name) for name, _ in block.pairs)
         pairs = (
             (name, value if len(value) <= room else _whole_clauses(value, room))
             for name, value in block.pairs
         )
-        if self.brevity < 2:
-            return self.pairs(block)
         few = tuple(pairs) if self.brevity < 3 else tuple(pairs)[:_FEW]
         left = len(block.pairs) - len(few)
         more = (Text(f"and {left} more", style=_QUIET),) if left else ()
