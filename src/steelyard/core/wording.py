@@ -282,6 +282,12 @@ def sql_literal(text: str) -> str:
     return f"E'{inside}'" if "\\" in inside else f"'{inside}'"
 
 
+def redis_word(word: str) -> str:
+    """Return a word in quotation marks, as redis.conf and redis-cli read it (sdssplitargs)."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
 # would become a single name.
 _QUOTED_LISTS: Final = frozenset(

@@ -41,6 +41,7 @@ from steelyard.core.wording import (
     format_duration,
     format_log_ratio,
     format_share,
+    redis_word,
     setting_literals,
 )
 from steelyard.report import document as doc
@@ -692,5 +693,4 @@ def _redis_word(value: str) -> str:
     """Return a value as redis-cli takes it: in quotation marks where it needs them."""
     if value and not re.search(r"[\s\"'\\]", value):
         return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return redis_word(value)

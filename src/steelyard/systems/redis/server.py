@@ -26,7 +26,7 @@ from steelyard.core.outside import (
 )
 from steelyard.core.schedule import Load
 from steelyard.core.target import RedisLocalTarget
-from steelyard.core.wording import Complaint, PreflightError, TargetError
+from steelyard.core.wording import Complaint, PreflightError, TargetError, redis_word
 from steelyard.gateways.files import read_text, remove_tree, short_directory, write_text
 from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.process import Processes
@@ -365,13 +365,7 @@ def configuration_text(settings: Mapping[str, str]) -> str:
 
 def _quoted(name: str, value: str) -> str:
     words = value.split() if name.lower() in _SEVERAL_WORDS and value.strip() else [value]
-    return " ".join(_word(word) for word in words)
-
-
-def _word(word: str) -> str:
-    """Return a word in quotation marks, with the escapes of redis.conf (sdssplitargs)."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return " ".join(map(redis_word, words))
 
 
 _POLL_S: Final = 0.02
