@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123256,
-    "lines of tests": 111857,
+    "lines of src": 123258,
+    "lines of tests": 111859,
     "files": 337,
     "longest file": 877,
-    "import edges": 2499,
+    "import edges": 2502,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }

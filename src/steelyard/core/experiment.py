@@ -357,14 +357,13 @@ class Workload:
     )
 
 
-# In the order of ``WorkWords``.
+# In the order of ``WorkWords``; its last word, of the server, has no place in a text.
 ONE: Final = "\ue101"  # transaction
 MANY: Final = "\ue102"  # transactions
 MANY_FIRST: Final = "\ue103"  # Transactions, at the beginning of a sentence
 RATE: Final = "\ue104"  # tps
 RATE_UNIT: Final = "\ue105"  # the unit of a column of that name; empty where the name has it
 GENERATOR: Final = "\ue106"  # pgbench
-SERVER: Final = "\ue107"  # PostgreSQL
 
 
 Combination = tuple[int, ...]  # one 0 (first level) or 1 (second level) per factor

@@ -1,4 +1,4 @@
-"""Redis in the vocabulary: what it may lose, sizes and URIs.
+"""Redis in the vocabulary: what it may lose, settings taken at its start, sizes and URIs.
 
 What a configuration, of PostgreSQL too, may lose of the writes that it acknowledged follows from
 its settings: the worst case of what they allow. That a disk keeps what it has flushed is taken for
@@ -29,6 +29,17 @@ _DEFAULTS: Final = {
     "no-appendfsync-on-rewrite": "no",
     "save": "3600 1 300 100 60 10000",
 }
+# What Redis 7.0.15 refused to change while it runs ("can't set immutable config"), asked of it for
+# every setting that it has; the places and names that no experiment may set are left out. A server
+# of another version that refuses more says so when its configuration is first activated.
+_NEED_RESTART: Final = frozenset(
+    {
+        *("aof_rewrite_cpulist", "always-show-logo", "bgsave_cpulist", "bio_cpulist"),
+        *("databases", "disable-thp", "enable-debug-command", "enable-module-command"),
+        *("enable-protected-configs", "io-threads", "io-threads-do-reads", "rdbchecksum"),
+        *("server_cpulist", "set-proc-title", "socket-mark-id", "tcp-backlog"),
+    }
+)
 _CONF: Final = "Redis 7.0, redis.conf"
 _PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
 _LATENCY: Final = "Redis documentation, 'Diagnosing latency issues', on AOF and disk I/O"
@@ -252,6 +263,11 @@ def _log_cut(asked: Mapping[str, str]) -> PromisedDeath:
     )
     source = f"{_CONF}, on appendfsync; {_LATENCY}"
     return PromisedDeath(most_s=_HELD_BACK_S, reason=reason, source=source)
+
+
+def needs_restart(name: str) -> bool:
+    """Return whether a running server takes no other value of a setting."""
+    return name.lower() in _NEED_RESTART
 
 
 def folded_switch(value: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting, SwitchCost
 from steelyard.core.outside import ServerAddress
+from steelyard.core.redis import needs_restart
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import (
     EndpointTarget,
@@ -652,9 +653,7 @@ def _options(
     several = len({configuration.target for configuration in experiment.configurations}) > 1
     asked = experiment.measure.switch is SwitchCost.RESTART
     # Where one start restarts the server, every one does: all starts are alike then.
-    restarts = (
-        several or asked or any(redis_factory.needs_restart(name) for name in options.settings)
-    )
+    restarts = several or asked or any(needs_restart(name) for name in options.settings)
     return replace(
         options,
         first=redis_readiness.asked_number(target),

@@ -73,11 +73,11 @@ def test_what_else_differs_is_named_beside_the_settings_to_copy() -> None:
 
 
 def test_settings_of_redis_are_quoted_where_they_need_it() -> None:
-    """An empty text and several words are one value."""
+    """An empty text, several words: one value; what a running server refuses is for its file."""
     analysis = redis_campaigns.aof()
     slower, *_ = analysis.results
     won = tuple(replace(each, verdict=Verdict.FASTER) for each in analysis.comparisons)
-    own = ("save", "3600 1"), ("requirepass", "")
+    own = ("save", "3600 1"), ("io-threads", "4"), ("requirepass", "")
     settings = tuple(Setting(layer=Layer.REDIS, name=name, value=value) for name, value in own)
     sides = tuple(
         replace(each, settings=settings) if each.name == slower.configuration else each
@@ -85,9 +85,11 @@ def test_settings_of_redis_are_quoted_where_they_need_it() -> None:
     )
     experiment = replace(analysis.experiment, configurations=sides)
     changed = replace(analysis, experiment=experiment, comparisons=won)
-    *_, lines = command_section(changed).blocks
+    *_, lines, _, for_file = command_section(changed).blocks
     assert isinstance(lines, Command)
+    assert isinstance(for_file, Command)
     assert lines.text.splitlines() == ['CONFIG SET save "3600 1"', 'CONFIG SET requirepass ""']
+    assert for_file.text == "io-threads 4"
 
 
 def test_servers_are_known_by_their_counters() -> None:

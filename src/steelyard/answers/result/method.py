@@ -33,6 +33,7 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.places import WorkersAsked
+from steelyard.core.redis import needs_restart
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.wording import (
@@ -657,19 +658,21 @@ def _winner(analysis: results.CampaignAnalysis) -> Iterator[doc.Block]:
     changed = {name: value for name, value in own.asked().items() if before.get(name) != value}
     if not changed:
         return
-    is_redis = experiment.engine is EngineName.REDIS
-    lines = [
-        f"CONFIG SET {name} {_redis_word(value)}"
-        if is_redis
-        else f"ALTER SYSTEM SET {name} = {setting_literals(name, value)};"
-        for name, value in changed.items()
-    ]
     price = results.durability_clause(best)
     further = "".join(f", {each}" for each in _not_copied(experiment, own))
     text = f"{best.configuration} is the baseline with these settings{further}"
     tone = doc.Tone.WARNING if price else doc.Tone.PLAIN
     yield doc.Paragraph(text=f"{text}, {price}:" if price else f"{text}:", tone=tone)
-    yield doc.Command(text="\n".join(lines), language="text" if is_redis else "sql")
+    if experiment.engine is not EngineName.REDIS:
+        lines = [f"ALTER SYSTEM SET {n} = {setting_literals(n, v)};" for n, v in changed.items()]
+        yield doc.Command(text="\n".join(lines), language="sql")
+        return
+    words = {name: f"{name} {_redis_word(value)}" for name, value in changed.items()}
+    if running := [f"CONFIG SET {words[name]}" for name in words if not needs_restart(name)]:
+        yield doc.Command(text="\n".join(running), language="text")
+    if at_start := [words[name] for name in words if needs_restart(name)]:
+        yield doc.Paragraph(text="In redis.conf, for Redis takes it only at its start:")
+        yield doc.Command(text="\n".join(at_start), language="text")
 
 
 def _not_copied(experiment: Experiment, own: Configuration) -> Iterator[str]:

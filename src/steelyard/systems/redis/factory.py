@@ -13,6 +13,7 @@ from typing import Final
 
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment
 from steelyard.core.outside import Command, Completed, ServerAddress
+from steelyard.core.redis import needs_restart
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.doors import Doors
@@ -134,17 +135,6 @@ def _reachable(
     return replace(found, server=place / found.server.name, benchmark=benchmark)
 
 
-# What Redis 7.0.15 refused to change while it runs ("can't set immutable config"), asked of it for
-# every setting that it has; the places and names that no experiment may set are left out. A server
-# of another version that refuses more says so when its configuration is first activated.
-_NEED_RESTART: Final = frozenset(
-    {
-        *("aof_rewrite_cpulist", "always-show-logo", "bgsave_cpulist", "bio_cpulist"),
-        *("databases", "disable-thp", "enable-debug-command", "enable-module-command"),
-        *("enable-protected-configs", "io-threads", "io-threads-do-reads", "rdbchecksum"),
-        *("server_cpulist", "set-proc-title", "socket-mark-id", "tcp-backlog"),
-    }
-)
 MARKERS: Final = 1  # keys that are in each database beside its data
 _HELP_TIMEOUT_S: Final = 20.0
 
@@ -152,14 +142,9 @@ _HELP_TIMEOUT_S: Final = 20.0
 def _catalogue_of(server: ServerState) -> Catalogue:
     """Return its settings, each with what it is as the value that it goes back to."""
     return {
-        name: RedisSetting(name=name, default=value, changeable=name not in _NEED_RESTART)
+        name: RedisSetting(name=name, default=value, changeable=not needs_restart(name))
         for name, value in (server.settings or {}).items()
     }
-
-
-def needs_restart(name: str) -> bool:
-    """Return whether a running server takes no other value of a setting."""
-    return name.lower() in _NEED_RESTART
 
 
 # What these mean depends on the files, addresses and CPUs of the server's machine.
