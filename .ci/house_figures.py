@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123258,
+    "lines of src": 123269,
     "lines of tests": 111859,
     "files": 337,
     "longest file": 877,

@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from steelyard.core.outside import Command, Completed
 from steelyard.core.wording import MeasurementError, PrivilegeError, TargetError
 
 _KILL_GRACE_S = 5.0
+_DYING_S = 0.01
 _READ_BYTES = 1 << 16
 
 
@@ -248,14 +249,14 @@ class RunningProcess:
 
     def kill_all(self) -> tuple[str, ...]:
         """Kill it with its session; return what it started and what still runs, by id and name."""
-        family = _family(self.pid)
+        left = _family(self.pid)
         kill_group(self._process)
-        left = _relations()
-        return tuple(
-            f"{pid} ({left[pid].name})"
-            for pid, one in family.items()
-            if pid in left and left[pid].started == one.started and left[pid].runs
-        )
+        left, deadline = _living(left), time.monotonic() + _KILL_GRACE_S
+        # What is of its session was killed too, and dies in its own time.
+        while any(one.session == self.pid for one in left.values()) and time.monotonic() < deadline:
+            time.sleep(_DYING_S)
+            left = _living(left)
+        return tuple(f"{pid} ({one.name})" for pid, one in left.items())
 
 
 class Runner(Protocol):
@@ -390,6 +391,16 @@ def _family(leader: int) -> dict[int, _Relation]:
     }:
         family |= more
     return family
+
+
+def _living(family: Mapping[int, _Relation]) -> dict[int, _Relation]:
+    """Return those of a family that still run."""
+    now = _relations()
+    return {
+        pid: now[pid]
+        for pid, one in family.items()
+        if pid in now and now[pid].started == one.started and now[pid].runs
+    }
 
 
 def _spawn_mortal(command: Command) -> "subprocess.Popen[bytes]":
