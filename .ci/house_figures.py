@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123269,
-    "lines of tests": 111859,
+    "lines of src": 123271,
+    "lines of tests": 111861,
     "files": 337,
     "longest file": 877,
     "import edges": 2502,

@@ -188,7 +188,9 @@ class LiveProgress(PlainProgress):
         line = Text(no_wrap=True, overflow="ellipsis")
         if self._plan is not None and self._block:
             parts = block_parts_of(self._plan, self._block, self._clock.monotonic() - self._begun_s)
-            line.append(f"{_DOT.join([*parts, *self._standings])}{_DOT}")
+            line.append(_DOT.join([*parts, *self._standings]))
+            fits = line.cell_len + len(_DOT + self._stage) <= self._live.console.width
+            line.append(_DOT if fits else "\n")
         return line.append(self._stage, style="dim")
 
 

@@ -191,16 +191,18 @@ def test_how_blocks_are_made_is_shown_on_request(
     assert "warm-up 2.0 s (declared)" in capsys.readouterr().err
 
 
-def test_live_progress_draws_and_leaves_what_was_redone() -> None:
-    """On a terminal one line is drawn anew, as wide as it; what is redone leaves its own."""
+@pytest.mark.parametrize(("width", "between"), [(100, " · "), (70, r"\n")])
+def test_live_progress_draws_and_leaves_what_was_redone(width: int, between: str) -> None:
+    """A line is drawn anew, two where one is too narrow; what is redone leaves its own."""
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=100)
+    console = Console(file=stream, force_terminal=True, width=width)
     with TemporaryDirectory() as folder, LiveProgress(console) as progress:
         _watched(Path(folder, "one"), progress)
     drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     assert "block 1 is redone" in drawn
-    assert re.search(r"block 2 of up to \d+ · \d+:\d\d · reads fast \S+ % so far · reads, ", drawn)
-    assert max(map(len, re.split(r"[\r\n]", drawn))) <= 100
+    told = rf"block 2 of up to \d+ · \d+:\d\d · reads fast \S+ % so far{between}reads, "
+    assert re.search(told, drawn)
+    assert max(map(len, re.split(r"[\r\n]", drawn))) <= width
 
 
 def test_words_of_a_generator_are_shown_as_they_are() -> None:
