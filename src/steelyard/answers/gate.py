@@ -88,8 +88,7 @@ def judge_results(
     """Return every condition's outcome on every result."""
     return tuple(
         _judged(comparison, script, condition)
-        for comparison in _decisive(comparisons)
-        for script in (None, *comparison.scripts)
+        for comparison, script in _decisive(comparisons)
         for condition in conditions
     )
 
@@ -102,18 +101,18 @@ def judge(analysis: CampaignAnalysis, conditions: Sequence[Condition]) -> tuple[
     return tuple(_unfinished(each, str(analysis.status)) for each in judged)
 
 
-def _decisive(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
-    """Yield the results, and the loads of those that depend on the load."""
+def _decisive(
+    comparisons: Sequence[Comparison],
+) -> Iterator[tuple[Comparison, ScriptResult | None]]:
+    """Yield the results, or the loads of those that depend on the load; then their scripts."""
     for result in comparisons:
         if result.load is not None:
             continue
-        if not result.depends_on_load:
-            yield result
-            continue
         key = (result.baseline, result.configuration, result.workload)
-        for cell in comparisons:
-            if cell.load and (cell.baseline, cell.configuration, cell.workload) == key:
-                yield cell
+        cells = (c for c in comparisons if c.load)
+        loads = (c for c in cells if (c.baseline, c.configuration, c.workload) == key)
+        yield from ((each, None) for each in (loads if result.depends_on_load else (result,)))
+        yield from ((result, script) for script in result.scripts)
 
 
 def _judged(comparison: Comparison, script: ScriptResult | None, condition: Condition) -> Judged:

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from fakes import analyses
 from steelyard.answers import gate
+from steelyard.answers.campaign import analyse
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import Comparison
 from steelyard.core.campaign import Status
 from steelyard.core.findings import Condition, Direction, Estimate, Outcome, parse_condition, worst
 from steelyard.core.wording import InputError
+from unit.answers.scripted_records import a_scripted_record
 
 SLOWER = parse_condition("slower > 3%")
 FASTER = parse_condition("faster > 3%")
@@ -96,6 +98,19 @@ def test_results_are_judged_and_loads_only_where_they_disagree() -> None:
     cells = [c for c in divided if c.load is not None and c.workload == divided[0].workload]
     loads = [each.comparison for each in gate.judge_results(divided, (SLOWER,))]
     assert loads == [*cells, *results[1:]]
+
+
+def test_scripts_are_judged_where_their_result_depends_on_the_load_too() -> None:
+    """They hang on the result; a faster one may hide a slower one at every load."""
+    analysis = analyse(a_scripted_record({"q1": 0.45, "q2": -0.6}))
+    result, *cells = analysis.comparisons
+    divided = (replace(result, depends_on_load=True), *cells)
+    judged = gate.judge_results(divided, (SLOWER,))
+    assert [each.comparison.load for each in judged if each.script is None] == [
+        cell.load for cell in cells
+    ]
+    outcomes = {each.script.title: each.outcome for each in judged if each.script is not None}
+    assert outcomes == {"q1": Outcome.FAILED, "q2": Outcome.PASSED}
 
 
 def test_an_effect_without_an_interval_says_so() -> None:
