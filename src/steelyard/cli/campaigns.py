@@ -167,9 +167,9 @@ class Gate:
             )
         judged = judge(analysis, conditions)
         lines = [each.line for each in judged] or ["undecided: no block is complete"]
-        click.echo("\n".join(f"gate {line}" for line in lines), err=True)
         fails = self.undecided == "fail"
         self._write_junit(analysis.experiment.name, analysis)
+        tell("\n".join(f"gate {line}" for line in lines))
         outcome = worst(tuple(each.outcome for each in judged) or (Outcome.UNDECIDED,))
         passes = outcome is Outcome.PASSED or (outcome is Outcome.UNDECIDED and not fails)
         return wording.ExitCode.DONE if passes else wording.ExitCode.GATE
@@ -219,15 +219,41 @@ class Gate:
         write_text(self.junit, text, error_type=wording.RecordError)
 
 
+def tell(text: str) -> None:
+    """Print on standard error what the exit code or a file says, too, if anybody is there."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def unprinted(show: Callable[[], object]) -> OSError | None:
+    """Print; return why that failed, or None: files and a gate's exit code come all the same."""
+    try:
+        show()
+    except OSError as error:
+        return error
+    return None
+
+
+def ended(code: int, failed: OSError | None) -> int:
+    """Return the exit code of what was to be printed, and then done all the same.
+
+    Raises:
+        OSError: It could not be printed, and nothing else is wrong; a reader may go away.
+    """
+    if failed is not None and not code and not isinstance(failed, BrokenPipeError):
+        raise failed
+    return code
+
+
 def keep_noise(analysis: CampaignAnalysis) -> None:
     """Keep what an A/A campaign measured for later plans; of any other there is nothing."""
     try:
         kept = keep_profile(analysis)
     except wording.SteelyardError as error:
-        click.echo(f"The noise profile was not kept: {error.message}", err=True)
+        tell(f"The noise profile was not kept: {error.message}")
         return
     if kept is not None:
-        click.echo(f"The noise profile is kept in {kept}; later plans use it.", err=True)
+        tell(f"The noise profile is kept in {kept}; later plans use it.")
 
 
 def print_answer(
@@ -302,7 +328,7 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
         write_tables(record, path)
         return
     again = f"then: steelyard report --write {wording.quoted(str(path))}"
-    click.echo(f"no Parquet tables: pyarrow is not installed ({INSTALL}, {again})", err=True)
+    tell(f"no Parquet tables: pyarrow is not installed ({INSTALL}, {again})")
 
 
 def write_again(

@@ -650,11 +650,11 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
         raise
     with options.gate.covering(analysis.experiment.name):
         # First what a full disk cannot take away.
-        campaigns.show(analysis, path, options.form)
+        failed = campaigns.unprinted(lambda: campaigns.show(analysis, path, options.form))
         campaigns.write_reports(read_campaign(path), analysis, path)
         campaigns.keep_noise(analysis)
         code = options.gate.code(analysis)
-    _exit(code)
+    _exit(campaigns.ended(code, failed))
 
 
 def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis | None:
@@ -665,12 +665,13 @@ def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis |
         return None  # the error itself follows
     analysis = analyse(record)
     if analysis.blocks:
-        campaigns.show(analysis, path, options.form)
+        with suppress(OSError):  # of standard output; the error itself follows
+            campaigns.show(analysis, path, options.form)
     with suppress(wording.SteelyardError):  # the disk that failed may be this one
         campaigns.write_reports(record, analysis, path)
-    click.echo(f"The record is in {path}.", err=True)
+    campaigns.tell(f"The record is in {path}.")
     try:
         require_nothing_left(path)
     except wording.SteelyardError as left:
-        click.echo(f"{left.message}; {left.hint}", err=True)
+        campaigns.tell(f"{left.message}; {left.hint}")
     return analysis

@@ -224,7 +224,18 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 still gets a verdict
-    sys.exit(_outcome())
+    code = _outcome()
+    _give_up_what_is_unprinted()
+    sys.exit(code)
+
+
+def _give_up_what_is_unprinted() -> None:
+    """Drop what a stream did not take: Python would try again at the end, and exit with 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _outcome() -> int:

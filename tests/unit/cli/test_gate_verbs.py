@@ -1,5 +1,9 @@
 """``--gate``: exit codes, lines and files of a gate, on records of decided campaigns."""
 
+import errno
+import io
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -17,6 +21,18 @@ from steelyard.core.findings import parse_condition
 from steelyard.core.wording import Interrupted, MeasurementError, RecordError
 
 SINGLE_PASS = Path(__file__).parents[3] / "docs" / "examples" / "published-matrix"
+
+
+class Gone(io.StringIO):
+    """A standard output that takes nothing any more."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def write(self, _: str) -> int:
+        """Fail as the system does."""
+        raise OSError(self._number, os.strerror(self._number))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +164,50 @@ def test_a_junit_file_is_written_at_every_end(
     assert [each.attrib["message"] for each in errors] == ([broken.message] if broken else [])
     assert suite.attrib["errors"] == str(len(errors))
     assert len(suite.findall("testcase")) == len(errors) + len(analysis.results)
+
+
+@pytest.mark.parametrize("broken", [None, MeasurementError("the server is gone")])
+@pytest.mark.parametrize(
+    ("number", "condition", "ends"),
+    [
+        (errno.EPIPE, "faster > 1%", 10),
+        (errno.ENOSPC, "faster > 1%", 10),
+        (errno.EPIPE, "slower > 3%", 0),
+        (errno.ENOSPC, "slower > 3%", OSError),
+    ],
+)
+def test_a_campaign_that_cannot_be_printed_is_kept_and_judged(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    condition: str,
+    ends: int | type[OSError],
+    broken: MeasurementError | None,
+) -> None:
+    """The reader went away, or the disk is full: files and the exit code are there all the same."""
+    path = a_record(tmp_path / "c", speed=1.1)
+    gate = Gate(conditions=(condition,), junit=tmp_path / "gate.xml")
+    options = RunOptions(
+        source="e.yaml", flags=(), seed=1, out=path, dry_run=False, form="text", quiet=True,
+        yes=True, gate=gate,
+    )  # fmt: skip
+
+    def work(_: object) -> CampaignAnalysis:
+        if broken is not None:
+            raise broken
+        return decided(speed=1.1)
+
+    monkeypatch.setattr(sys, "stdout", Gone(number))
+    try:
+        _finish(work, path, options)
+        ended: object = 0
+    except click.exceptions.Exit as error:
+        ended = error.exit_code
+    except (OSError, MeasurementError) as error:
+        ended = OSError if isinstance(error, OSError) else error
+    assert ended == (broken or ends)
+    assert (path / "report.html").is_file()
+    assert (tmp_path / "gate.xml").is_file()
 
 
 @pytest.mark.parametrize(
