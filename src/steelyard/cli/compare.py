@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from steelyard.cli.completion import complete_campaign, complete_compared
 from steelyard.cli.options import gate_options, output_option, renaming
 from steelyard.core.wording import InputError
-
-if TYPE_CHECKING:
-    from steelyard.answers.results import CampaignAnalysis
 
 _USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2..."
 
@@ -60,10 +57,7 @@ def command(
     # A configuration has no journal.
     are_campaigns = all((Path(name) / "journal.jsonl").exists() for name in others)
     if len(others) == 2 and not (renamed or are_campaigns):
-        analysis = _configurations(directory, *others, form=form)
-        from steelyard.cli.campaigns import Gate
-
-        return Gate(**gate).code(analysis)
+        return _configurations(directory, *others, form=form, gate=gate)
     directories = [directory, *map(Path, others)]
     if gate["conditions"] or gate["junit"] is not None:
         from steelyard.record.directory import read_campaign
@@ -79,8 +73,8 @@ def command(
 
 
 def _configurations(
-    directory: Path, reference: str, configuration: str, *, form: str
-) -> "CampaignAnalysis":
+    directory: Path, reference: str, configuration: str, *, form: str, gate: Mapping[str, Any]
+) -> int:
     from steelyard.answers.campaign import analyse
     from steelyard.answers.comparison import compare_pair, pair_document, pair_summary
     from steelyard.cli import campaigns
@@ -88,8 +82,12 @@ def _configurations(
 
     record = read_campaign(directory)
     pair = compare_pair(record, analyse(record), reference=reference, configuration=configuration)
-    campaigns.print_answer(form, lambda: pair_document(pair), lambda: pair_summary(pair))
-    return pair.campaign
+    failed = campaigns.unprinted(
+        lambda: campaigns.print_answer(
+            form, lambda: pair_document(pair), lambda: pair_summary(pair)
+        )
+    )
+    return campaigns.ended(campaigns.Gate(**gate).code(pair.campaign), failed)
 
 
 def _campaigns(directories: Sequence[Path], names: Mapping[str, str], *, form: str) -> None:

@@ -35,7 +35,7 @@ def command(
     if full and form not in ("text", "markdown", "html"):
         raise click.UsageError(f"--full is for text, markdown and html: {form} has all or nothing.")
     from steelyard.answers.campaign import analyse
-    from steelyard.cli.campaigns import Gate, named_or_newest, show, write_again
+    from steelyard.cli.campaigns import Gate, ended, named_or_newest, show, unprinted, write_again
     from steelyard.record.directory import read_campaign
 
     path = named_or_newest(directory)
@@ -44,8 +44,9 @@ def command(
     gate = Gate(conditions=conditions, undecided=undecided, junit=junit)
     shown = gate.shown(analysis)
     trouble = write_again(record, analysis, path) if write else None
-    show(shown, path, form, full=full, is_written=write and trouble is None)
+    is_written = write and trouble is None
+    failed = unprinted(lambda: show(shown, path, form, full=full, is_written=is_written))
     code = gate.code(analysis)
     if trouble is not None:
         raise trouble
-    return code
+    return ended(code, failed)

@@ -73,6 +73,18 @@ def test_what_is_undecided_fails_unless_it_may_pass(
     assert suite.attrib["failures"] == ("1" if undecided == "fail" else "0")
 
 
+@pytest.mark.parametrize("words", [("report", "c"), ("compare", "c", "slow", "fast")])
+def test_a_gate_judges_what_cannot_be_printed(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """A reader that goes away does not take the exit code and the file with it."""
+    a_record(tmp_path / "c", speed=1.1)
+    monkeypatch.setattr(sys, "stdout", Gone(errno.EPIPE))
+    code = shell.run(*words, "--gate", "faster > 1%", "--junit", "gate.xml")[0]
+    assert code == 10
+    assert (tmp_path / "gate.xml").is_file()
+
+
 def test_two_campaigns_are_no_gate(shell: Shell, tmp_path: Path) -> None:
     """They were measured at different times."""
     for name in ("one", "two"):
