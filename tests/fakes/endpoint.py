@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.core.outside import POSTGRES_MARK, ServerAddress
-from steelyard.core.wording import TargetError
+from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways import sql as gateway
 from steelyard.systems.postgres.existing import server as changed
 
@@ -21,6 +21,7 @@ class FakeEndpoint:
     """Understands the statements of the endpoint platform, and no others.
 
     Attributes:
+        refuses: Names of settings and tables that it says it does not know.
         dies_at: Number of the change before which Steelyard dies; None: it lives.
         faults: Of its configuration files: file, line, name and what is wrong.
         state: Columns of the readiness query.
@@ -34,6 +35,7 @@ class FakeEndpoint:
     reachable: bool = True
     dies_at: int | None = None
     changes: list[str] = field(default_factory=list)
+    refuses: set[str] = field(default_factory=set)
     may_create: bool = True
     faults: list[Row] = field(default_factory=list)
     state: list[object] = field(
@@ -103,6 +105,8 @@ class FakeEndpoint:
     def _change(self, statement: str) -> None:  # noqa: C901 - a case for each statement
         names = re.findall(r'"([^"]+)"', statement)
         text = statement.rpartition("'")[0].partition("'")[2]
+        if self.refuses.intersection(names[:1]):
+            raise RefusedError(f"unrecognized: {names[0]}")
         if statement.startswith("CREATE DATABASE"):
             assert names[0] not in self.databases
             assert len(names) < 2 or names[1] in self.databases

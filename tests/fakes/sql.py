@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from steelyard.core.outside import ServerAddress
-from steelyard.core.wording import TargetError
+from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.sql import Sql, SqlSession, connection_failure
 
 Row = tuple[object, ...]
@@ -143,5 +143,5 @@ class FakeSql(Sql):
             )
 
 
-def _refusal(address: ServerAddress, what: str) -> TargetError:
-    return TargetError(f"the server at {address.host}:{address.port} refused: {what}")
+def _refusal(address: ServerAddress, what: str) -> RefusedError:
+    return RefusedError(f"the server at {address.host}:{address.port} refused: {what}")

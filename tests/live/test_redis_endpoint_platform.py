@@ -452,14 +452,18 @@ def test_what_needs_a_restart_is_handed_to_the_restart_command() -> None:
     with redis_started() as own:
         command = restart_command_of(own)
         target = RedisEndpointTarget(host=str(own.socket), restart_command=command)
-        place = _Place(own, target, settings=("io-threads", "save"))
+        title = "proc-title-template"
+        place = _Place(own, target, settings=("io-threads", title, "save"))
+        before = setting_of(own, title)
         try:
-            place.work({"io-threads": "2", "save": "3600 1"})
+            place.work({"io-threads": "2", title: '{title} "one"', "save": "3600 1"})
+            assert setting_of(own, title) == '{title} "one"'
             assert setting_of(own, "io-threads") == "2"
             assert setting_of(own, "save") == "3600 1"
             assert keys_of(own) == {0: 4, 1: 4}  # though the restart lost what was there
             place.platform.destroy()
             assert (setting_of(own, "io-threads"), setting_of(own, "save")) == ("1", "")
+            assert setting_of(own, title) == before
             assert keys_of(own) == {}
         finally:
             ended(own)

@@ -300,6 +300,7 @@ _QUOTED_LISTS: Final = frozenset(
         "unix_socket_directories",
     }
 )
+PRELOADS: Final = re.compile(r"(?:shared|session|local)_preload_libraries", re.IGNORECASE)
 _ITEM: Final = re.compile(r'\s*("(?:[^"]|"")*"|[^,"]+)\s*(?:,|$)')
 
 
@@ -310,6 +311,15 @@ def setting_literals(name: str, value: str) -> str:
         found = (match[1].strip() for match in _ITEM.finditer(value))
         items = [i[1:-1].replace('""', '"') if i.startswith('"') else i for i in found]
     return ", ".join(map(sql_literal, items))
+
+
+def is_empty_preload(name: str, value: str) -> bool:
+    """Return whether a setting is a list of libraries without any.
+
+    ALTER SYSTEM writes that as one library without a name (seen with PostgreSQL 15): the server
+    starts no more, or lets nobody in.
+    """
+    return PRELOADS.fullmatch(name) is not None and not value.strip()
 
 
 def closest(word: str, known: Iterable[str]) -> str:

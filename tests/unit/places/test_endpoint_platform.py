@@ -192,6 +192,40 @@ def test_tables_without_our_mark_are_left_and_said() -> None:
     assert set(place.server.tables) == set(GENERATOR_TABLES)
 
 
+def test_tables_whose_making_was_ended_go_too() -> None:
+    """Ctrl-C in the longest step leaves nothing in the user's database."""
+    place = _Place(EndpointTarget(dbname="shop", allow_existing=True))
+    made = dict.fromkeys(GENERATOR_TABLES[:2])
+    place.server.refuses.update(GENERATOR_TABLES[2:])
+
+    def torn(_: ServerAddress) -> None:
+        place.server.tables |= made
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        place.platform.prepare(FakeProgram(), [], torn)
+    assert set(place.server.tables) == set(made)
+    place.platform.destroy()
+    assert place.server.tables == {}
+
+
+def test_a_refused_setting_keeps_no_other_from_going_back() -> None:
+    """What the server does not take back is named, and stays to be undone."""
+    place = _Place()
+    place.work()
+    place.server.file["work_mem"] = "9MB"
+    place.server.refuses.add("checkpoint_timeout")
+    refused = 'refuses ALTER SYSTEM RESET "checkpoint_timeout": unrecognized'
+    with pytest.raises(LeftBehindError, match=refused) as caught:
+        place.platform.destroy()
+    assert "All other settings are back" in caught.value.hint
+    assert place.server.file == {"checkpoint_timeout": "7min", **_BEFORE}
+    place.server.refuses.clear()
+    for thing in place.noted:
+        undo(thing, place.means)
+    assert place.is_untouched()
+
+
 def test_a_database_with_another_mark_is_never_dropped() -> None:
     """A name alone is not enough where a comment says something else."""
     place = _Place()

@@ -120,6 +120,8 @@ def test_what_left_the_session_of_a_command_that_hangs_is_named(
         ("log_line_prefix", "\\x", "ALTER SYSTEM SET \"log_line_prefix\" = E'\\\\x'"),
         ("search_path", '"$user", public', "ALTER SYSTEM SET \"search_path\" = '$user', 'public'"),
         ("search_path", '"a, ""b"""', 'ALTER SYSTEM SET "search_path" = \'a, "b"\''),
+        ("local_preload_libraries", "", 'ALTER SYSTEM RESET "local_preload_libraries"'),
+        ("search_path", "", "ALTER SYSTEM SET \"search_path\" = ''"),
         ("DateStyle", "ISO, DMY", "ALTER SYSTEM SET \"DateStyle\" = 'ISO, DMY'"),
     ],
 )

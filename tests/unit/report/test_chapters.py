@@ -58,9 +58,10 @@ def test_what_else_differs_is_named_beside_the_settings_to_copy() -> None:
     base, fitted = analysis.experiment.configurations
     jit = Setting(layer=Layer.POSTGRES, name="jit", value="off")
     swap = Setting(layer=Layer.LINUX, name="vm.swappiness", value="1")
+    none = Setting(layer=Layer.POSTGRES, name="session_preload_libraries", value="")
     sides = (
         replace(base, settings=(*base.settings, jit)),
-        replace(fitted, settings=(*fitted.settings, swap), protocol="extended"),
+        replace(fitted, settings=(*fitted.settings, swap, none), protocol="extended"),
     )
     experiment = replace(analysis.experiment, configurations=sides)
     *_, lead, lines = command_section(replace(analysis, experiment=experiment)).blocks
@@ -70,6 +71,7 @@ def test_what_else_differs_is_named_beside_the_settings_to_copy() -> None:
         ", without jit, with linux: vm.swappiness = 1, with another protocol:"
     )
     assert "jit" not in lines.text
+    assert "-- in postgresql.conf: session_preload_libraries = ''" in lines.text.splitlines()
 
 
 def test_settings_of_redis_are_quoted_where_they_need_it() -> None:

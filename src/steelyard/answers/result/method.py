@@ -42,6 +42,7 @@ from steelyard.core.wording import (
     format_duration,
     format_log_ratio,
     format_share,
+    is_empty_preload,
     redis_word,
     setting_literals,
 )
@@ -664,7 +665,12 @@ def _winner(analysis: results.CampaignAnalysis) -> Iterator[doc.Block]:
     tone = doc.Tone.WARNING if price else doc.Tone.PLAIN
     yield doc.Paragraph(text=f"{text}, {price}:" if price else f"{text}:", tone=tone)
     if experiment.engine is not EngineName.REDIS:
-        lines = [f"ALTER SYSTEM SET {n} = {setting_literals(n, v)};" for n, v in changed.items()]
+        lines = [
+            f"-- in postgresql.conf: {name} = ''"
+            if is_empty_preload(name, value)
+            else f"ALTER SYSTEM SET {name} = {setting_literals(name, value)};"
+            for name, value in changed.items()
+        ]
         yield doc.Command(text="\n".join(lines), language="sql")
         return
     words = {name: f"{name} {_redis_word(value)}" for name, value in changed.items()}

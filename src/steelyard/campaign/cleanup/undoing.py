@@ -303,7 +303,7 @@ def _hint(thing: outside.OnServer, error: SteelyardError) -> str:
         where = "REDISCLI_AUTH" if thing.resource.is_of_redis else "PGPASSWORD or ~/.pgpass"
         return (
             f"Run `steelyard clean` again with the password in {where}, when the server can be"
-            " reached."
+            f" reached.{_if_down(thing)}"
         )
     way = (
         f"Run `steelyard clean` again when the Service {thing.inside.service} in"
@@ -311,6 +311,18 @@ def _hint(thing: outside.OnServer, error: SteelyardError) -> str:
         f" {thing.inside.secret.name}; where both are gone, the server counts as gone."
     )
     return f"{error.hint} {way}".strip()
+
+
+def _if_down(thing: outside.OnServer) -> str:
+    """Return what to write where a server does not start with the settings that it was given."""
+    if thing.resource is outside.Foreign.SETTINGS:
+        file = "postgresql.auto.conf"
+    elif thing.resource is outside.Foreign.CONFIG and thing.restart_command:
+        file = "redis.conf"
+    else:
+        return ""
+    was = (f"no {s.name}" if s.value is None else f"{s.name} = {s.value}" for s in thing.saved)
+    return f" If it does not start: its {file} had {', '.join(was)}."
 
 
 _KINDS: Final[Mapping[type[outside.Outside], _Kind]] = {

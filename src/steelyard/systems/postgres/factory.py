@@ -307,6 +307,7 @@ class EndpointEngine(PostgresEngine):
         return (
             *settings.fixed_settings(asked),
             *_out_of_reach(asked, server, server.not_alterable(together)),
+            *_emptied(asked),
             *_out_of_range(asked, server.bounds),
             *_not_among(asked, server.choices),
             *_crowded(asked, server, self._experiment),
@@ -606,6 +607,17 @@ def _out_of_reach(
             if obstacles:
                 what = "; and it ".join(fact for fact, _ in obstacles)
                 yield _complaint(setting, what, " ".join(way for _, way in obstacles))
+
+
+def _emptied(configuration: model.Configuration) -> Iterator[wording.Complaint]:
+    if isinstance(configuration.target, EndpointTarget):
+        for setting in _postgres(configuration):
+            if wording.is_empty_preload(setting.name, setting.value):
+                yield _complaint(
+                    setting,
+                    "cannot be emptied by ALTER SYSTEM, which writes a library without a name",
+                    "Empty it in postgresql.conf, and remove it here.",
+                )
 
 
 def _out_of_range(

@@ -11,7 +11,7 @@ from shutil import which
 from typing import Final
 
 from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
-from steelyard.core.wording import PreflightError, TargetError
+from steelyard.core.wording import PRELOADS, PreflightError, TargetError
 from steelyard.gateways.files import read_text, remove_tree, short_directory
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
@@ -394,7 +394,6 @@ def shared_memory_residue(data: Path) -> tuple[Command, ...]:
 
 ENGLISH: Final = {"LC_ALL": "C"}  # for what a program says, where it is read
 _INITDB_TIMEOUT_S = 60.0
-PRELOADS: Final = re.compile(r"(?:shared|session|local)_preload_libraries", re.IGNORECASE)
 # The last of several counts: whatever is asked for, the words are English, and warnings are shown.
 _PLAIN = ("-c", "lc_messages=C", "-c", "log_min_messages=warning")
 

@@ -23,7 +23,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
-from steelyard.core.wording import MIB, MS_PER_S, Complaint, PreflightError, in_unit
+from steelyard.core.wording import MIB, MS_PER_S, PRELOADS, Complaint, PreflightError, in_unit
 from steelyard.gateways.process import Runner
 from steelyard.gateways.sql import Sql
 from steelyard.systems import existing as complaints
@@ -490,7 +490,7 @@ def asked_together(
     asked = {setting.name: setting.value for setting in _known(configuration, catalogue)}
     is_of_start = switch_cost(list(asked), catalogue) is not SwitchCost.SESSION
     is_tried = (
-        (is_of_start or any(map(server.PRELOADS.fullmatch, asked)))
+        (is_of_start or any(map(PRELOADS.fullmatch, asked)))
         and program.installation.major >= TRIAL_FROM
         and not any(map(_NOT_TRIED.match, program.initdb))
     )

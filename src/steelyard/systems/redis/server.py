@@ -26,13 +26,13 @@ from steelyard.core.outside import (
 )
 from steelyard.core.schedule import Load
 from steelyard.core.target import RedisLocalTarget
-from steelyard.core.wording import Complaint, PreflightError, TargetError, redis_word
+from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.files import read_text, remove_tree, short_directory, write_text
 from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened, settings_like, socket_path
 from steelyard.systems import existing as complaints
-from steelyard.systems.redis.settings import Catalogue, deviations, refused_names
+from steelyard.systems.redis.settings import Catalogue, deviations, file_lines, refused_names
 
 # Run in the project's own tests; other versions follow their documentation and are labelled so.
 VERSIONS_RUN: Final = (("redis", 7), ("valkey", 8))
@@ -161,10 +161,6 @@ CONFIGURATION: Final = "redis.conf"
 # Nothing is written before the data are complete: then both files are made from the same keys.
 WHILE_PREPARING: Final = {"appendonly": "no", "save": ""}
 DEFAULT_DATABASES: Final = 16  # redis.conf
-# Of several words each; before 7.0 they were not taken as one in quotation marks.
-_SEVERAL_WORDS: Final = (
-    *("save", "client-output-buffer-limit", "oom-score-adj-values", "bind", "replicaof"),
-)
 # It is the only replica: a full sync need not wait for others that might want it, too.
 _WITH_A_REPLICA: Final = {"repl-diskless-sync-delay": "0"}
 _ANSWER_S: Final = 5.0
@@ -359,13 +355,7 @@ class RedisReplica(RedisProgram):
 
 def configuration_text(settings: Mapping[str, str]) -> str:
     """Return a redis.conf with these settings, one a line."""
-    lines = [f"{name} {_quoted(name, value)}" for name, value in settings.items()]
-    return "\n".join(["# Written by Steelyard.", *lines, ""])
-
-
-def _quoted(name: str, value: str) -> str:
-    words = value.split() if name.lower() in _SEVERAL_WORDS and value.strip() else [value]
-    return " ".join(map(redis_word, words))
+    return f"# Written by Steelyard.\n{file_lines(settings)}"
 
 
 _POLL_S: Final = 0.02

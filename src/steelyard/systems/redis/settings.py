@@ -19,6 +19,7 @@ from typing import Final
 from steelyard.core.experiment import EffectiveSetting, Layer, Setting, SwitchCost, Workload
 from steelyard.core.outside import REDIS_MARK
 from steelyard.core.redis import in_bytes
+from steelyard.core.wording import redis_word
 from steelyard.gateways.redis import RedisSession, ReplyError, settings_like
 from steelyard.systems.existing import named_in
 
@@ -128,6 +129,24 @@ def _can_be_changed(session: RedisSession, name: str, value: str) -> bool:
     except ReplyError as error:
         return "immutable" not in error.message and "protected" not in error.message
     return True
+
+
+# Of several words each; before 7.0 they were not taken as one in quotation marks.
+_SEVERAL_WORDS: Final = (
+    *("save", "client-output-buffer-limit", "oom-score-adj-values", "bind", "replicaof"),
+)
+
+
+def file_lines(settings: Mapping[str, str]) -> str:
+    """Return settings as lines of redis.conf."""
+    return "".join(
+        f"{name} {' '.join(map(redis_word, _words(name, value)))}\n"
+        for name, value in settings.items()
+    )
+
+
+def _words(name: str, value: str) -> list[str]:
+    return value.split() if name.lower() in _SEVERAL_WORDS and value.strip() else [value]
 
 
 def recorded(settings: Mapping[str, str]) -> tuple[EffectiveSetting, ...]:

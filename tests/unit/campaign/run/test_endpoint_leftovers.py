@@ -104,6 +104,7 @@ def test_an_unreachable_server_stays_in_the_list(
     with pytest.raises(LeftBehindError, match="is left behind") as caught:
         leftovers.undo(leftover, doors)
     assert "PGPASSWORD" in caught.value.hint
+    assert "its postgresql.auto.conf had work_mem = 5MB, no jit." in caught.value.hint
     assert len(left_on_servers(record)) == 2
     server.reachable = True
     leftovers.undo(leftover, doors)

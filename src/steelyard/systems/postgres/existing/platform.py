@@ -259,7 +259,11 @@ class EndpointPlatform(existing.OthersServer):
             means = self.means()[0]
             self._databases.make(means, self._entrance)
             place = replace(self._entrance, databases=self._databases.names(means))
-            build(place)
+            try:
+                build(place)
+            except BaseException:  # without their mark they would never be dropped
+                self._databases.mark_tables(place, is_torn=True)
+                raise
             self._databases.mark_tables(place)
             self._prepared = self._state_of(program, content)
         return self._prepared

@@ -16,6 +16,7 @@ dropped that does not carry the campaign's mark, and doing it twice is no error.
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from steelyard.core.findings import Finding, Severity
@@ -29,11 +30,13 @@ from steelyard.core.outside import (
 )
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import (
+    PRELOADS,
     LeftBehindError,
     PreflightError,
     RefusedError,
     TargetError,
     format_duration,
+    is_empty_preload,
     setting_literals,
     sql_literal,
 )
@@ -55,9 +58,12 @@ def identifier(name: str) -> str:
 
 
 def set_system(name: str, value: str | None) -> str:
-    """Return ALTER SYSTEM for one setting; None removes it from ``postgresql.auto.conf``."""
+    """Return ALTER SYSTEM for one setting; None removes it from ``postgresql.auto.conf``.
+
+    So does an empty list of libraries, which is no value there.
+    """
     named = ".".join(identifier(part) for part in name.split("."))
-    if value is None:
+    if value is None or is_empty_preload(name, value):
         return f"ALTER SYSTEM RESET {named}"
     return f"ALTER SYSTEM SET {named} = {setting_literals(name, value)}"
 
@@ -220,12 +226,17 @@ class Databases:
             self._sql.execute(address, [leave_database(common)])
             self._create(own, copy_database(own, common, version_num), address)
 
-    def mark_tables(self, address: ServerAddress) -> None:
-        """Mark the generator's tables in a database that Steelyard did not make."""
+    def mark_tables(self, address: ServerAddress, *, is_torn: bool = False) -> None:
+        """Mark the generator's tables in a database that Steelyard did not make.
+
+        ``is_torn``: their making was ended, and only some may be there.
+        """
         for each in self._datasets:
             if self._naming.existing is not None and each.tables:
                 marks = mark_tables(GENERATOR_TABLES, self._naming.mark)
-                self._sql.execute(address.at(each.name), marks)
+                for mark in marks:
+                    with suppress(TargetError) if is_torn else nullcontext():
+                        self._sql.execute(address.at(each.name), [mark])
 
     def _create(self, database: str, statement: str, address: ServerAddress) -> None:
         if self._sql.rows(address, _IS_THERE, [database]):
@@ -733,7 +744,9 @@ def described(thing: OnServer) -> tuple[str, ...]:
 
 
 def _changes(thing: OnServer) -> list[str]:
-    return [set_system(saved.name, saved.value) for saved in thing.saved]
+    """Return one statement a setting; libraries first, some settings are theirs."""
+    ordered = sorted(thing.saved, key=lambda saved: PRELOADS.fullmatch(saved.name) is None)
+    return [set_system(saved.name, saved.value) for saved in ordered]
 
 
 def _drop_all(tables: Iterable[str]) -> str:
@@ -741,12 +754,8 @@ def _drop_all(tables: Iterable[str]) -> str:
 
 
 def _put_back(thing: OnServer, address: ServerAddress, doors: Doors) -> None:
-    changes = _changes(thing)
-    try:
-        doors.sql.execute(address, [_TAKE_THE_TIME, *changes])
-    except TargetError:
-        if not _is_as_it_was(thing, address, doors.sql):
-            raise
+    refused = _sent(_changes(thing), address, doors.sql)
+    if refused and _is_as_it_was(thing, address, doors.sql):
         return  # the server refuses ALTER SYSTEM, and refused the first change, too
     if trouble := file_trouble(address, doors.sql, f"{address.host}:{address.port}"):
         raise LeftBehindError(
@@ -757,6 +766,24 @@ def _put_back(thing: OnServer, address: ServerAddress, doors: Doors) -> None:
     names = [saved.name for saved in thing.saved]
     if thing.restart_command and doors.sql.rows(address, _PENDING, [names]):
         restart(thing.restart_command, lambda: address, doors)
+    # Before 17 a setting of a library is not known to a server that has not loaded it.
+    if refused and (refused := _sent(refused, address, doors.sql)):
+        raise LeftBehindError(
+            f"the server refuses {'; '.join(refused)}: {next(iter(refused.values()))}",
+            hint="All other settings are back. Send these as a superuser when the server takes"
+            " them, then SELECT pg_reload_conf().",
+        )
+
+
+def _sent(changes: Iterable[str], address: ServerAddress, sql: Sql) -> dict[str, str]:
+    """Send statements one by one; return those that the server refused, with its words."""
+    refused = {}
+    for change in changes:
+        try:
+            sql.execute(address, [_TAKE_THE_TIME, change])
+        except RefusedError as error:
+            refused[change] = error.message
+    return refused
 
 
 def _is_as_it_was(thing: OnServer, address: ServerAddress, sql: Sql) -> bool:

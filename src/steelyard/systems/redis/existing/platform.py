@@ -27,9 +27,9 @@ from steelyard.places.elsewhere import restart_by
 from steelyard.places.protocol import Ledger, PreparedState
 from steelyard.systems import existing
 from steelyard.systems.redis.existing import databases, readiness
+from steelyard.systems.redis.settings import file_lines
 
 RESTART_VARIABLE: Final = "STEELYARD_SETTINGS"
-_EMPTY: Final = '""'
 _LAST: Final = "appendonly"  # it begins to rewrite at once, as the others say
 _QUIET_TIMEOUT_S: Final = 1800.0  # a rewrite of the AOF writes all keys of the server
 _SAVE_TIMEOUT_S: Final = 120.0
@@ -112,8 +112,7 @@ def set_all(session: RedisSession, wanted: Mapping[str, str]) -> tuple[str, ...]
         TargetError: The server refuses one, in its words.
     """
     now = settings_like(session, *wanted)
-    ordered = sorted(wanted, key=lambda each: (each == _LAST, each))
-    changed = tuple(name for name in ordered if now.get(name) != wanted[name])
+    changed = tuple(name for name in sorted(wanted, key=_in_order) if now.get(name) != wanted[name])
     for name in changed:
         try:
             session.command("CONFIG", "SET", name, wanted[name])
@@ -133,9 +132,8 @@ def set_all(session: RedisSession, wanted: Mapping[str, str]) -> tuple[str, ...]
     return changed
 
 
-def restart_text(wanted: Mapping[str, str]) -> str:
-    """Return settings as lines of redis.conf."""
-    return "".join(f"{name} {value or _EMPTY}\n" for name, value in wanted.items())
+def _in_order(name: str) -> tuple[bool, str]:
+    return name == _LAST, name
 
 
 def await_quiet(
@@ -276,14 +274,20 @@ def _empty(thing: outside.OnServer, address: outside.ServerAddress, doors: Doors
 
 def _put_back(thing: outside.OnServer, address: outside.ServerAddress, doors: Doors) -> None:
     saved = {each.name: each.value or "" for each in thing.saved}
-    if thing.restart_command and not _set_back(saved, address, doors):
+    is_back, refused = _set_back(saved, address, doors)
+    if thing.restart_command and not is_back:
         _require_nobody(thing, address, doors)
-        environment = {RESTART_VARIABLE: restart_text(saved)}
+        environment = {RESTART_VARIABLE: file_lines(saved)}
         restart_by(
             thing.restart_command, doors, lambda: readiness.started_at(address, doors), environment
         )
-    with opened(doors.redis, address) as session:
-        set_all(session, saved)
+        _, refused = _set_back(saved, address, doors)
+    if refused:
+        raise wording.LeftBehindError(
+            f"the server on {_where(thing)} does not take back {'; '.join(refused)}",
+            hint="All other settings are back. Set these by redis-cli CONFIG SET or by a restart;"
+            f" they were: {', '.join(file_lines(saved).splitlines())}.",
+        )
 
 
 def _require_nobody(thing: outside.OnServer, address: outside.ServerAddress, doors: Doors) -> None:
@@ -301,15 +305,20 @@ def _where(thing: outside.OnServer) -> str:
     return outside.host_and_port(thing.host, thing.port) if thing.port else thing.host
 
 
-def _set_back(saved: dict[str, str], address: outside.ServerAddress, doors: Doors) -> bool:
+def _set_back(
+    saved: Mapping[str, str], address: outside.ServerAddress, doors: Doors
+) -> tuple[bool, list[str]]:
+    """Set settings one by one; return whether all are back, and what was said of those refused."""
+    refused = []
     with opened(doors.redis, address) as session:
-        for name, value in saved.items():
+        for name in sorted(saved, key=_in_order):
             try:
-                set_all(session, {name: value})
+                set_all(session, {name: saved[name]})
             except wording.TargetError as error:
                 if not isinstance(error.__cause__, ReplyError):
                     raise
-        return settings_like(session, *saved) == saved
+                refused.append(error.message)
+        return settings_like(session, *saved) == saved, refused
 
 
 REFILL = "refill"
@@ -518,7 +527,7 @@ class RedisEndpointPlatform(existing.OthersServer):
         self._require_harmless()
         if self._options.restart_command:
             wanted = self._settings.wanted(settings, self._entrance)
-            environment = {RESTART_VARIABLE: restart_text(wanted)}
+            environment = {RESTART_VARIABLE: file_lines(wanted)}
             restart_by(self._options.restart_command, self._doors, self._started_at, environment)
         self._settings.change(settings, self._entrance)
         if not self._is_filled or not self._databases.are_marked(self._entrance):

@@ -19,7 +19,7 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Guest, ServerAddress, host_and_port
 from steelyard.core.redis import DEFAULT_PORT, RedisUri, parse_redis_uri
 from steelyard.core.target import RedisEndpointTarget
-from steelyard.core.wording import PreflightError, format_bytes
+from steelyard.core.wording import PreflightError, TargetError, format_bytes
 from steelyard.gateways import redis as redis_gateway
 from steelyard.gateways.doors import Doors
 from steelyard.systems.existing import server_finding, unseen
@@ -390,9 +390,11 @@ def started_at(address: ServerAddress, doors: Doors) -> str:
     """Return what tells one start of the server from another.
 
     Raises:
-        TargetError: It cannot be reached.
+        TargetError: It cannot be reached, or loads its data yet: then it answers INFO alone.
     """
     with redis_gateway.opened(doors.redis, address) as session:
+        if session.info("persistence").get("loading") == "1":
+            raise TargetError("it loads its data")
         return session.info("server").get("run_id", "")
 
 
