@@ -141,14 +141,25 @@ class Gate:
         """Return those of the command line, or those of the experiment.
 
         Raises:
-            InputError: There is none, and outcomes are to be written.
+            InputError: Outcomes are to be written, and there is none, or no place for the file.
         """
         given = tuple(parse_condition(text) for text in self.conditions)
         conditions = given or experiment.gate
         if not conditions and self.junit is not None:
             message = "--junit: no condition says what is reported"
             raise wording.InputError(message, hint="Add one, such as --gate 'slower > 3%'.")
+        self._require_place()
         return conditions
+
+    def _require_place(self) -> None:
+        if self.junit is None:
+            return
+        if not self.junit.name:
+            raise wording.InputError("--junit: names no file", hint="Write --junit gate.xml.")
+        if not (place := self.junit.parent).is_dir():
+            raise wording.InputError(
+                f"--junit: there is no directory {place}", hint="Make it first, or name another."
+            )
 
     def code(self, analysis: CampaignAnalysis) -> int:
         """Tell the outcomes on standard error, and return the exit code.
@@ -204,7 +215,7 @@ class Gate:
     def _write_junit(
         self, name: str, analysis: CampaignAnalysis | None, broken: Broken | None = None
     ) -> None:
-        if self.junit is None:
+        if self.junit is None or not self.junit.name:
             return
         judged: tuple[Judged, ...] = ()
         if analysis is not None:

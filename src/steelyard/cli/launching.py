@@ -473,6 +473,7 @@ def foresee(
     ``told`` prints what else is to be known, behind the forecast.
     """
     require_form(options.form, "a dry run")
+    options.gate.conditions_of(loaded.experiment)
     where = place_of(loaded.experiment, options, doors)
     try:
         assembly = assemble(loaded.experiment, doors, told=_told(options))

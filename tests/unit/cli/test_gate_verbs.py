@@ -107,6 +107,26 @@ def test_a_junit_file_that_cannot_be_written_fails(shell: Shell, tmp_path: Path)
     assert shell.run("report", "c", *words)[0] not in (0, 10)
 
 
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("no/such/gate.xml", "--junit: there is no directory no/such"),
+        ("", "--junit: names no file"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words", [("report", "c"), ("compare", "c", "slow", "fast"), ("run", "--dry-run", "small.yaml")]
+)
+def test_a_junit_file_without_a_place_is_refused_first(
+    shell: Shell, tmp_path: Path, words: tuple[str, ...], file: str, says: str
+) -> None:
+    """Not when a campaign is over, in the place of what its gate says."""
+    a_record(tmp_path / "c", speed=1.1)
+    (tmp_path / "small.yaml").write_text(EXPERIMENT)
+    code, _, err = shell.run(*words, "--gate", "faster > 1%", "--junit", file)
+    assert (code, says in err, "hint: " in err) == (2, True, True), err
+
+
 def test_a_single_pass_is_no_gate(shell: Shell) -> None:
     """It has no interval."""
     code, _, err = shell.run(
