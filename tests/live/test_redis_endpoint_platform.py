@@ -11,7 +11,14 @@ import redis
 
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.experiment import RedisWork, Workload
-from steelyard.core.outside import Foreign, Guest, OnServer, ServerAddress, in_undoing_order
+from steelyard.core.outside import (
+    Foreign,
+    Guest,
+    OnServer,
+    SavedSetting,
+    ServerAddress,
+    in_undoing_order,
+)
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways import redis_client as gateway
@@ -467,6 +474,19 @@ def test_what_needs_a_restart_is_handed_to_the_restart_command() -> None:
             assert keys_of(own) == {}
         finally:
             ended(own)
+
+
+def test_a_refused_setting_keeps_no_other_from_going_back(server: RedisServer) -> None:
+    """It is named with what it was."""
+    place = _Place(server, settings=("maxmemory",))
+    place.work({"maxmemory": "1gb"})
+    (thing,) = (each for each in place.noted if each.resource is Foreign.CONFIG)
+    more = replace(thing, saved=(SavedSetting(name="appendsync", value="no"), *thing.saved))
+    with pytest.raises(LeftBehindError, match="does not take back `appendsync`") as caught:
+        undo_on_redis(more, place.means)
+    assert 'they were: appendsync "no", maxmemory "2147483648"' in caught.value.hint
+    assert setting_of(server, "maxmemory") == str(2 * 1024**3)
+    place.clean()
 
 
 def test_without_a_restart_command_the_server_says_what_it_refuses(server: RedisServer) -> None:
