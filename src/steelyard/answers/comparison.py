@@ -445,6 +445,7 @@ def compare_pair(
     controls = negative_controls(two.experiment, settings)
     curves = whole.answer(scalability_curves) or ()
     kept = tuple(each for each in curves if each.configuration in (reference, configuration))
+    others = {c.name for c in record.experiment.configurations} - {reference, configuration}
     campaign = replace(
         whole.with_answer(scalability_curves, kept)
         .with_answer(analyse_attribution, None)
@@ -454,7 +455,8 @@ def compare_pair(
         experiment=two.experiment,
         comparisons=with_controls(comparisons_of(two, of_both), controls),
         cells=tuple(c for c in whole.cells if c.configuration in (reference, configuration)),
-        stalls=compare_stalls(seen, two.experiment),
+        stalls=compare_stalls(of_both, two.experiment),
+        findings=tuple(each for each in whole.findings if each.subject not in others),
         settings=settings,
     )
     return PairComparison(

@@ -340,6 +340,21 @@ def test_a_planned_pair_says_what_the_report_says(status: Status, blocks: int) -
     assert list(pair.campaign.comparisons) == expected
 
 
+def test_a_pair_has_the_stalls_and_findings_of_its_two() -> None:
+    """Its places are not the campaign's: what the first two did was told of the last two."""
+    log_tps = noise(24, 3, 1)
+    log_tps[2:11, 2] -= 3.0
+    record = a_record(log_tps, an_experiment(configurations=3, loads=1))
+    whole = analyse(record)
+    told = (Finding(code="of-t0", severity=Severity.INFO, message="t0: slow", subject="t0"),)
+    whole = replace(whole, findings=(*whole.findings, *told))
+    pair = compare_pair(record, whole, reference="t1", configuration="t2").campaign
+    (stalls,) = pair.stalls
+    assert (stalls.baseline_stalled, stalls.configuration_stalled) == (0, 9)
+    assert not set(told) & set(pair.findings)
+    assert {each.subject for each in pair.findings} <= {"t1", "t2", "campaign", ""}
+
+
 def fastest_run(grounds: Grounds) -> str:
     """Return whose run was the fastest of all."""
     runs = grounds.record.counted_runs
