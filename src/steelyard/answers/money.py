@@ -296,6 +296,7 @@ def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
             each.is_most for each in found
         ),
         _UNSEEN: any(each.surplus_per_vcpu_hour is not None for each in found),
+        "the effect depends on the load: read the cells": result.depends_on_load,
     }
     unseen = next((why for why, is_so in by_use.items() if is_so), "")
     no_interval = "" if doc.bounds(result.effect) is not None else "there is no interval yet"

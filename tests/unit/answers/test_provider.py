@@ -12,7 +12,7 @@ from fakes.analyses import quick
 from fakes.campaigns import Stage, an_experiment
 from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
-from steelyard.answers.money import Money, analyse_money, cost_words, provider_series
+from steelyard.answers.money import Money, _change, analyse_money, cost_words, provider_series
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.foresee.forecast import require_affordable
@@ -354,3 +354,20 @@ def test_a_limit_of_the_cost_holds_io(
     if raised is not None:
         assert told in raised.value.message
         assert way_out in raised.value.hint
+
+
+def test_a_cost_that_depends_on_the_load_is_no_one_number() -> None:
+    """One load is dearer and the other cheaper: the cells say which, the pooled rate neither."""
+    analysis = quick()
+    costs = {
+        each.name: Rates(parts=(Part(name="machine", per_hour=1.0),))
+        for each in analysis.experiment.configurations
+    }
+    results = [
+        replace(each, depends_on_load=divided)
+        for each in analysis.results[:1]
+        for divided in (False, True)
+    ]
+    pooled, divided = (_change(each, costs) for each in results)
+    assert pooled.change is not None
+    assert (divided.change, "depends on the load" in divided.missing) == (None, True)
