@@ -117,8 +117,9 @@ def _by_throughput(
     if {(name, c.workload) for name in (c.configuration, c.baseline)} & limited:
         lasting = "within burst credits: a long run (`sustain`) would tell what lasts"
         return replace(told, says=f"{said}; {lasting}")
-    if _changes_sides(analysis, c):
-        return replace(told, says=f"{said}; not all loads favour the same side")
+    if _changes_sides(analysis, c) or c.is_mixed:
+        what = "loads" if _changes_sides(analysis, c) else "scripts"
+        return replace(told, says=f"{said}; not all {what} favour the same side")
     if c.verdict is Verdict.EQUIVALENT or c.no_practical_weight:
         weaker = {trade.weaker for trade in c.trades}
         kept = [name for name in (c.configuration, c.baseline) if name not in weaker]

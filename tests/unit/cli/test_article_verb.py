@@ -14,7 +14,15 @@ from click.testing import CliRunner
 from fakes.analyses import quick
 from fakes.durable import high_availability
 from fakes.latencies import tails
-from steelyard.answers.article import USES, Article, Chapter, Evidence, article_document
+from steelyard.answers.article import (
+    USES,
+    Article,
+    Chapter,
+    Evidence,
+    _by_throughput,
+    article_document,
+)
+from steelyard.answers.campaign import analyse
 from steelyard.answers.durability.compute import campaign_durability
 from steelyard.answers.durability.rules import ConfigurationDurability, Fate, Loss
 from steelyard.answers.money import CostChange, Money, analyse_money
@@ -32,6 +40,7 @@ from steelyard.report.document import Column, KeyValues, Row, Table
 from steelyard.report.html import table_csv
 from support.examples import EXAMPLES, analysis_of
 from support.snapshots import differences
+from unit.answers.scripted_records import a_scripted_record
 
 NEVER_LOST = "nothing acknowledged may be lost"
 
@@ -470,3 +479,13 @@ def test_the_kept_article_is_what_the_verb_writes(
     if "article.json" in old:
         told, tells = json.loads(old["article.json"]), json.loads(new["article.json"])
         assert differences(told, tells, rel=1e-9) == []
+
+
+def test_scripts_that_contradict_each_other_choose_nothing() -> None:
+    """Their sum favours one side, and who runs the slower script would regret it."""
+    analysis = analyse(a_scripted_record({"q1": 0.45, "q2": -0.7, "q3": -0.7}))
+    (result,) = analysis.results
+    assert result.is_mixed
+    (told,) = (_by_throughput("one", analysis, each) for each in analysis.results)
+    assert told.choice == ""
+    assert told.says.endswith("not all scripts favour the same side")
