@@ -216,6 +216,9 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     gc.set_threshold(_OBJECTS)
     # Nothing here is worth numpy's further threads, which take 50 ms to start; no command that
     # is run gets the variable.

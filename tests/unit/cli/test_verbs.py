@@ -295,6 +295,16 @@ def test_ctrl_c_anywhere_is_exit_code_130(shell: Shell) -> None:
     assert shell.run("schema")[0] == ExitCode.INTERRUPTED
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_is_no_traceback(closed: str) -> None:
+    """Python has no object for it then; the exit code is that of the verb."""
+    command = f"{sys.executable} -m steelyard presets {closed}"
+    ended = subprocess.run(  # noqa: S602 - our own words
+        command, shell=True, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_a_second_signal_does_not_disturb_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one raises in order; from then on all three are ignored."""
     handlers: dict[int, object] = {}
