@@ -24,14 +24,16 @@ from steelyard.answers.cells import (
     shown_settings,
     without_forecasts,
 )
+from steelyard.answers.costs import campaign_ledger
 from steelyard.answers.durability.compute import with_trades, write_rates
 from steelyard.answers.findings import negative_controls, with_controls
 from steelyard.answers.latency.compute import analyse_latency, campaign_latency
 from steelyard.answers.latency.section import latency_section
 from steelyard.answers.observations import Observations, ResultContrast, observe, result_contrasts
+from steelyard.answers.reasons.compute import campaign_reasons
 from steelyard.answers.result.compute import Pair, compare, terms_of
 from steelyard.answers.result.section import verdicts_and_findings
-from steelyard.answers.results import CampaignAnalysis, Comparison, command_pairs, ending
+from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.scripts.compute import script_results
 from steelyard.answers.tables import comparison_section, settings_section
@@ -459,6 +461,10 @@ def compare_pair(
         findings=tuple(each for each in whole.findings if each.subject not in others),
         settings=settings,
     )
+    grounds = Grounds(record=two, seen=of_both, closed=of_both, analysis=campaign)
+    campaign = campaign.with_answer(campaign_ledger, campaign_ledger(grounds))
+    reasons = campaign_reasons(replace(grounds, analysis=campaign))
+    campaign = campaign.with_answer(campaign_reasons, reasons)
     return PairComparison(
         campaign=campaign,
         reference=reference,

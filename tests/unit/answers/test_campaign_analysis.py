@@ -12,15 +12,18 @@ from steelyard.answers import report
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.report import summary
+from steelyard.answers.result.cards import why
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core import experiment as experiments
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.findings import Fact, Finding, Severity, Validity, Verdict
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.target import LocalTarget
+from steelyard.record.directory import read_campaign
 from steelyard.report.document import Chapter, Paragraph, Section
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
+from support.examples import EXAMPLES
 
 
 def test_two_workloads_and_two_contenders() -> None:
@@ -353,6 +356,14 @@ def test_a_pair_has_the_stalls_and_findings_of_its_two() -> None:
     assert (stalls.baseline_stalled, stalls.configuration_stalled) == (0, 9)
     assert not set(told) & set(pair.findings)
     assert {each.subject for each in pair.findings} <= {"t1", "t2", "campaign", ""}
+
+
+def test_a_turned_pair_has_reasons_of_its_own() -> None:
+    """The plan's are of the other direction, where none of this one can be found."""
+    record = read_campaign(EXAMPLES / "cause-commit")
+    pair = compare_pair(record, analyse(record), reference="async", configuration="default")
+    (result,) = pair.campaign.results
+    assert "flushes of the WAL per" in why(pair.campaign, result)
 
 
 def fastest_run(grounds: Grounds) -> str:
