@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123271,
-    "lines of tests": 111861,
+    "lines of src": 123422,
+    "lines of tests": 112108,
     "files": 337,
-    "longest file": 877,
-    "import edges": 2502,
+    "longest file": 881,
+    "import edges": 2505,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }
