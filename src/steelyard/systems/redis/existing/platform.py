@@ -308,7 +308,7 @@ def _where(thing: outside.OnServer) -> str:
 def _set_back(
     saved: Mapping[str, str], address: outside.ServerAddress, doors: Doors
 ) -> tuple[bool, list[str]]:
-    """Set settings one by one; return whether all are back, and what was said of those refused."""
+    """Set settings one by one; return whether all are back, and errors of those refused."""
     refused = []
     with opened(doors.redis, address) as session:
         for name in sorted(saved, key=_in_order):
