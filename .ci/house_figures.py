@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123422,
-    "lines of tests": 112108,
+    "lines of src": 123425,
+    "lines of tests": 112128,
     "files": 337,
     "longest file": 881,
     "import edges": 2505,

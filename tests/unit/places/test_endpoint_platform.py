@@ -226,6 +226,26 @@ def test_a_refused_setting_keeps_no_other_from_going_back() -> None:
     assert place.is_untouched()
 
 
+def test_what_a_server_takes_back_after_its_libraries_is_read_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A setting of a library is known once that is loaded; the file is read once more then."""
+    place = _Place()
+    place.work()
+    place.server.refuses.add("checkpoint_timeout")
+    loads, ask = place.server.loads, place.server.rows
+
+    def rows(address: ServerAddress, statement: str, parameters: Sequence[object] = ()) -> Any:
+        if statement == "SELECT pg_reload_conf()":
+            place.server.refuses.clear()
+        return ask(address, statement, parameters)
+
+    monkeypatch.setattr(place.server, "rows", rows)
+    place.platform.destroy()
+    assert place.is_untouched()
+    assert place.server.loads == loads + 2
+
+
 def test_a_database_with_another_mark_is_never_dropped() -> None:
     """A name alone is not enough where a comment says something else."""
     place = _Place()

@@ -234,9 +234,9 @@ class Databases:
         for each in self._datasets:
             if self._naming.existing is not None and each.tables:
                 marks = mark_tables(GENERATOR_TABLES, self._naming.mark)
-                for mark in marks:
+                for batch in [[mark] for mark in marks] if is_torn else [marks]:
                     with suppress(TargetError) if is_torn else nullcontext():
-                        self._sql.execute(address.at(each.name), [mark])
+                        self._sql.execute(address.at(each.name), batch)
 
     def _create(self, database: str, statement: str, address: ServerAddress) -> None:
         if self._sql.rows(address, _IS_THERE, [database]):
@@ -767,7 +767,10 @@ def _put_back(thing: OnServer, address: ServerAddress, doors: Doors) -> None:
     if thing.restart_command and doors.sql.rows(address, _PENDING, [names]):
         restart(thing.restart_command, lambda: address, doors)
     # Before 17 a setting of a library is not known to a server that has not loaded it.
-    if refused and (refused := _sent(refused, address, doors.sql)):
+    if refused:
+        refused = _sent(refused, address, doors.sql)
+        reload(address, doors.sql, doors.clock)
+    if refused:
         raise LeftBehindError(
             f"the server refuses {'; '.join(refused)}: {next(iter(refused.values()))}",
             hint="All other settings are back. Send these as a superuser when the server takes"
