@@ -20,6 +20,8 @@ from steelyard.answers.latency.compute import (
     Pool,
     campaign_latency,
     compare_percentiles,
+    percentile_of,
+    pool_of,
 )
 from steelyard.answers.observations import ResultContrast, by_block, observe
 from steelyard.core.campaign import CampaignRecord
@@ -225,6 +227,38 @@ def test_what_was_cut_is_longer_than_all_that_is_told() -> None:
     assert higher.value_s is not None
     assert whole.at(0.9).value_s.value < told.value_s.value <= higher.value_s.value  # type: ignore[union-attr]
     assert [found.at(share).basis for share in (0.95, 0.99, MAXIMUM)] == [Basis.BEYOND] * 3  # type: ignore[union-attr]
+
+
+def test_who_skips_what_is_late_is_not_called_faster() -> None:
+    """Skipped transactions are later than the limit: ranks are of all, above it nothing is told."""
+    record = a_logged_record(20_000)
+    cell = CellKey(workload="w", load=Load(clients=1, threads=1, latency_limit_s=0.009))
+    skipping = 0.02  # a p99 in the limit is a p97 of those that ran
+
+    def pool(configuration: str, skipped: int) -> Pool:
+        runs = (each for each in record.runs if each.configuration == configuration)
+        blocks = [
+            (replace(run, latency=replace(run.latency, skipped=skipped)),)
+            for run in runs
+            if run.latency is not None
+        ]
+        return pool_of(blocks, skipped_after_s=cell.load.latency_limit_s)
+
+    pools = {("t0", cell): pool("t0", 0), ("t1", cell): pool("t1", int(skipping * 20_000))}
+    asked = ResultContrast(baseline="t0", configuration="t1", weights=(-1.0, 1.0))
+    changes = {
+        each.share: each for each in compare_percentiles(asked, ("t0", "t1"), (cell,), pools)
+    }
+    median = changes[0.5].change
+    assert median is not None
+    assert 0.0 < median.value < 0.05
+    assert changes[0.99].change is None
+    assert "above 9 ms nothing is told: transactions that were later" in changes[0.99].reason
+    ran = pools["t1", cell]
+    assert (ran.logged, ran.whole.total) == (BLOCKS * 20_000, round(BLOCKS * 20_000 * 1.02))
+    told = percentile_of(ran, 0.99)
+    assert (told.basis, told.value_s, told.beyond_s) == (Basis.BEYOND, None, 0.009)
+    assert percentile_of(pools["t0", cell], 0.99).value_s is not None
 
 
 def test_equals_are_called_nothing() -> None:

@@ -11,7 +11,7 @@ histogram and so one value of each percentile.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -51,9 +51,10 @@ class Pool:
     Attributes:
         counts: Shape (blocks,), logged transactions; NaN where a run of the block has no log.
         values_s: Shape (blocks, shares), the percentiles ``SHARES``; NaN where nothing was counted.
-        whole: Of all blocks with a log.
+        whole: Of all blocks with a log; skipped transactions are the longest that there are.
         sampled: Share of the transactions that the logs hold.
         told_to_s: No longer latency can be told; None: all can.
+        skips: It is the latency limit, and later transactions were skipped.
     """
 
     counts: FloatArray
@@ -61,27 +62,21 @@ class Pool:
     whole: Histogram
     sampled: float
     told_to_s: float | None = None
+    skips: bool = False
 
     @classmethod
-    def of(
-        cls,
-        blocks: Sequence[Histogram | None],
-        sampled: float = 1.0,
-        *,
-        told_to_s: float | None = None,
-    ) -> "Pool":
-        """Return the pool of one histogram per block."""
+    def of(cls, blocks: Sequence[Histogram | None], skipped: Sequence[int] = ()) -> "Pool":
+        """Return the pool of one histogram per block, and of transactions skipped in each."""
         counts = np.full(len(blocks), np.nan)
         values_s = np.full((len(blocks), len(SHARES)), np.nan)
         for row, histogram in enumerate(blocks):
             if histogram is not None:
                 counts[row] = histogram.total
+                histogram.counts[-1] += skipped[row] if skipped else 0
                 if histogram.total:
                     values_s[row] = [histogram.quantile(share) / US_PER_S for share in SHARES]
         whole = merged(each for each in blocks if each is not None)
-        return cls(
-            counts=counts, values_s=values_s, whole=whole, sampled=sampled, told_to_s=told_to_s
-        )
+        return cls(counts=counts, values_s=values_s, whole=whole, sampled=1.0)
 
     @property
     def blocks(self) -> int:
@@ -93,6 +88,11 @@ class Pool:
         """Return the logged transactions of the block that has fewest; 0 without a block."""
         known = self.counts[np.isfinite(self.counts)]
         return int(known.min()) if len(known) else 0
+
+    @property
+    def logged(self) -> int:
+        """Return the logged transactions of all blocks."""
+        return int(np.nansum(self.counts))
 
     def values_of(self, share: float) -> FloatArray:
         """Return one percentile of each block, shape (blocks,), seconds."""
@@ -128,13 +128,32 @@ def _with_cut(script: ScriptLatency) -> Histogram:
     return counted
 
 
-def pool_of(blocks: Sequence[obs.RunsOfBlock], counts: Counts = latencies) -> Pool:
-    """Return the pool of a configuration's runs in a cell, given block by block."""
+def pool_of(
+    blocks: Sequence[obs.RunsOfBlock],
+    counts: Counts = latencies,
+    *,
+    skipped_after_s: float | None = None,
+) -> Pool:
+    """Return the pool of a configuration's runs in a cell, given block by block.
+
+    Args:
+        blocks: Runs of each.
+        counts: Of a run that are meant.
+        skipped_after_s: Transactions that were later than this were skipped, and count as longer;
+            None: they are left out.
+    """
     logged = [run.latency for runs in blocks for run in runs if run.latency is not None]
-    sampled = min((latency.sampled for latency in logged), default=1.0)
     limits = [latency.told_to_s for latency in logged if latency.told_to_s is not None]
-    return Pool.of(
-        [_histogram(runs, counts) for runs in blocks], sampled, told_to_s=min(limits, default=None)
+    counted = skipped_after_s is not None
+    skipped = [sum(each.skipped for each in logged_only([runs])) * counted for runs in blocks]
+    if skipped_after_s is not None and any(skipped):
+        limits.append(skipped_after_s)
+    told_to_s = min(limits, default=None)
+    return replace(
+        Pool.of([_histogram(runs, counts) for runs in blocks], skipped),
+        sampled=min((latency.sampled for latency in logged), default=1.0),
+        told_to_s=told_to_s,
+        skips=any(skipped) and told_to_s == skipped_after_s,
     )
 
 
@@ -184,7 +203,7 @@ class Basis(StrEnum):
     BLOCKS = "blocks"  # one value per block; their median with its interval
     TOGETHER = "all blocks together"  # a block alone has too few transactions for it
     TOO_FEW = "not enough transactions"
-    BEYOND = "longer than turns can tell"  # the load generator alone was paused
+    BEYOND = "longer than can be told"  # the generator alone was paused, or skipped what was late
     LONGEST = "longest"
 
 
@@ -489,7 +508,7 @@ def compare_percentiles(
 def _pools(seen: obs.Observations) -> dict[Key, Pool]:
     """Return the pools of all configurations and cells of which a run has a log."""
     return {
-        (configuration, cell): pool_of(blocks)
+        (configuration, cell): pool_of(blocks, skipped_after_s=cell.load.latency_limit_s)
         for cell in seen.cells
         for configuration in seen.configurations
         if (blocks := _blocks(seen, configuration, cell))
@@ -537,7 +556,7 @@ def _levels_of_pool(
         timed=timed,
         script=script,
         blocks=pool.blocks,
-        transactions=pool.whole.total,
+        transactions=pool.logged,
         sampled=pool.sampled,
         percentiles=(*(percentile_of(pool, share) for share in shares), _longest(pool, longest_s)),
     )
@@ -567,7 +586,7 @@ def percentile_of(pool: Pool, share: float) -> PercentileLevel:
             f" {pool.stood_for(there):,} {MANY}, and it takes {needed:,}"
         )
     else:
-        basis, value, there = Basis.TOO_FEW, None, pool.whole.total
+        basis, value, there = Basis.TOO_FEW, None, pool.logged
         reason = (
             f"not enough {MANY}: {pool.stood_for(there):,} in all blocks together, and it"
             f" takes {needed:,}"
@@ -593,20 +612,21 @@ def _is_beyond(pool: Pool, share: float) -> bool:
 
 def _beyond(pool: Pool) -> str:
     told_to_ms = (pool.told_to_s or 0.0) * MS_PER_S
-    return (
-        f"above {told_to_ms:g} ms nothing is told: the pauses of the load generator alone cut what"
-        " is longer"
-    )
+    if pool.skips:
+        why = "transactions that were later than this were skipped"
+    else:
+        why = "the pauses of the load generator alone cut what is longer"
+    return f"above {told_to_ms:g} ms nothing is told: {why}"
 
 
 def _longest(pool: Pool, longest_s: float | None) -> PercentileLevel:
     everything = pool.whole.quantile(MAXIMUM) / US_PER_S if pool.whole.total else 0.0
-    if pool.is_beyond(np.array([everything])):
+    if not pool.skips and pool.is_beyond(np.array([everything])):
         return PercentileLevel(
             share=MAXIMUM,
             basis=Basis.BEYOND,
             value_s=None,
-            there=pool.stood_for(pool.whole.total),
+            there=pool.stood_for(pool.logged),
             needed=1,
             reason=_beyond(pool),
             beyond_s=pool.told_to_s,
@@ -615,7 +635,7 @@ def _longest(pool: Pool, longest_s: float | None) -> PercentileLevel:
         share=MAXIMUM,
         basis=Basis.TOO_FEW if longest_s is None else Basis.LONGEST,
         value_s=None if longest_s is None else Estimate(value=longest_s),
-        there=pool.stood_for(pool.whole.total),
+        there=pool.stood_for(pool.logged),
         needed=1,
         reason="" if longest_s is not None else f"not enough {MANY}: there is none",
     )
