@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _EFFECT = (
     one_by_one(TINY)
-    .replace("shared_buffers: 64MB", "commit_delay: 10000, commit_siblings: 0")
+    .replace("shared_buffers: 64MB", "commit_delay: 50000, commit_siblings: 0")
     .replace("clients: 2", "clients: 8")
     .replace(
         "run_time: 1s, discard_start: 0s, warm_up: 0s",
@@ -52,7 +52,7 @@ def _beside(shares: list[float]) -> Iterator[None]:
 def test_a_known_effect_is_not_doubted_for_a_neighbour(
     steelyard: Steelyard, shares: list[float]
 ) -> None:
-    """Commits that wait 10 ms lose; idle time that they leave is no reason for doubt."""
+    """Commits that wait 50 ms lose; idle time that they leave is no reason for doubt."""
     with _beside(shares):
         done = steelyard.run("run", steelyard.experiment(_EFFECT), "--dir", "c")
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ Foreign CPU time is that of other processes, and what the hypervisor gave to oth
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,7 +19,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Evidence, Quantity
 from steelyard.core.schedule import sub_block_sizes
-from steelyard.stats.intervals import Interval
+from steelyard.stats.intervals import FloatArray, Interval
 from steelyard.stats.planning import BlockShape, Look, contrast_sd, look_half_width
 from steelyard.stats.turns import interval_of_changes
 
@@ -36,21 +36,30 @@ class ForeignDifference:
         share: Foreign CPU time beside the configuration minus that beside the baseline, over the
             CPU time that server and generator of both used: positive where the configuration met
             more. Mean over blocks with its interval at level 1 %; None with too few blocks.
-        blocks: That have a value.
-        limit: From which on it is a reason for doubt.
+        waited: By how much more the configuration's processes had to wait for a CPU than the
+            baseline's: ln of the ratio of (CPU time + wait) / CPU time, mean over blocks, with time
+            in run queues and what the hypervisor took as the wait. None: the kernel tells none.
+        blocks: That have a share.
+        limit: From which on either is a reason for doubt.
     """
 
     result: Comparison
     share: Interval | None
+    waited: float | None
     blocks: int
     limit: float
 
     @property
     def is_suspect(self) -> bool:
-        """Return whether the interval lies wholly beyond the limit, on either side of zero."""
-        return self.share is not None and (
-            self.share.low > self.limit or self.share.high < -self.limit
-        )
+        """Return whether the interval of the share lies wholly beyond the limit, on either side.
+
+        Others slow down whoever waits for a CPU: where the side that met more of them did not, they
+        took what it left.
+        """
+        share, limit = self.share, self.limit
+        if share is None or (share.low <= limit and share.high >= -limit):
+            return False
+        return self.waited is None or self.waited * math.copysign(1.0, share.estimate) > limit
 
 
 def foreign_differences(
@@ -62,11 +71,14 @@ def foreign_differences(
     the other less. Where neighbours alone made a log ratio L, the share is tanh(L / 2) for servers
     that need as much CPU time per transaction, twice the limit of L / 4. Beside an effect it is
     small: with `synchronous_commit` on and off (+130 %) and a process that took whatever CPU time
-    was free, it was 0.13, and the limit 0.17.
+    was free, it was 0.13, and the limit 0.17. Where such processes take all CPUs, or the effect is
+    larger, the share alone cannot tell a side that waits for something else from one that they keep
+    waiting; the time in run queues can.
     """
     closed = seen.of_closed_loops()
-    foreign = obs.by_block(closed, partial(_per_s, foreign=True))
-    own = obs.by_block(closed, partial(_per_s, foreign=False))
+    foreign = obs.by_block(closed, partial(_per_s, of=_foreign_s))
+    own = obs.by_block(closed, partial(_per_s, of=_own_s))
+    waiting = obs.by_block(closed, partial(_per_s, of=_waited_s))
     by_name = {(each.workload, each.baseline, each.configuration): each for each in results}
     for workload in experiment.workloads:
         columns = closed.columns_of(workload.name)
@@ -75,12 +87,18 @@ def foreign_differences(
             limit = None if result is None else _limit(result, experiment.stop.margin)
             if result is None or limit is None:
                 continue
-            theirs, mine = obs.side_means(foreign[:, :, columns].sum(axis=2), asked)
-            used = sum(obs.side_means(own[:, :, columns].sum(axis=2), asked))
-            shares = (mine - theirs) / used
-            known = shares[np.isfinite(shares)]
+            met, used, waited = (
+                np.stack(obs.side_means(each[:, :, columns].sum(axis=2), asked))
+                for each in (foreign, own, waiting)
+            )
+            known = _finite((met[1] - met[0]) / used.sum(axis=0))
+            longer = _finite(np.diff(np.log1p(waited / used), axis=0)[0])
             yield ForeignDifference(
-                result=result, share=interval_of_changes(known), blocks=len(known), limit=limit
+                result=result,
+                share=interval_of_changes(known),
+                waited=float(longer.mean()) if len(longer) else None,
+                blocks=len(known),
+                limit=limit,
             )
 
 
@@ -94,11 +112,14 @@ def _limit(result: Comparison, margin: float) -> float | None:
     return DOUBT_SHARE * min(abs(math.log1p(end)) for end in (effect.low, effect.high))
 
 
-def _per_s(runs: obs.RunsOfBlock, *, foreign: bool) -> float | None:
-    """Return CPU seconds per second: foreign ones, or those of server and load generator."""
+def _finite(values: FloatArray) -> FloatArray:
+    return values[np.isfinite(values)]
+
+
+def _per_s(runs: obs.RunsOfBlock, of: Callable[[Evidence], float | None]) -> float | None:
+    """Return the seconds of something per second of a block's runs."""
     seen = [run.evidence for run in runs if run.evidence is not None]
-    seconds = sum(each.seconds for each in seen)
-    used = obs.sum_of([_foreign_s(each) if foreign else _own_s(each) for each in seen])
+    seconds, used = sum(each.seconds for each in seen), obs.sum_of([of(each) for each in seen])
     return used / seconds if used is not None and len(seen) == len(runs) and seconds else None
 
 
@@ -110,6 +131,12 @@ def _foreign_s(seen: Evidence) -> float | None:
 def _own_s(seen: Evidence) -> float | None:
     own = Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S
     return obs.sum_of([seen.total(each) for each in own])
+
+
+def _waited_s(seen: Evidence) -> float | None:
+    queues = Quantity.SERVER_RUN_QUEUE_S, Quantity.GENERATOR_RUN_QUEUE_S
+    queued_s = obs.sum_of([seen.total(each) for each in queues])
+    return None if queued_s is None else queued_s + (seen.total(Quantity.CPU_STEAL_S) or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

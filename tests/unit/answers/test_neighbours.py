@@ -23,9 +23,13 @@ GREEDY: Mapping[str, Used] = {"t0": (16.3, 12.7), "t1": (25.0, 7.5)}
 TWO_GREEDY: Mapping[str, Used] = {"t0": (15.1, 17.4), "t1": (22.8, 9.9)}
 
 
-def evidence(own: float, others: float, host: Series | None = None) -> Evidence:
-    """Return what was seen of a run, by CPU seconds."""
+def evidence(
+    own: float, others: float, host: Series | None = None, queued: float | None = None
+) -> Evidence:
+    """Return what was seen of a run, by CPU seconds, and by seconds in run queues."""
+    waited = () if queued is None else (Quantity.SERVER_RUN_QUEUE_S, Quantity.GENERATOR_RUN_QUEUE_S)
     totals = {
+        **dict.fromkeys(waited, 0.5 * (queued or 0.0)),
         Quantity.SERVER_CPU_S: 0.75 * own,
         Quantity.GENERATOR_CPU_S: 0.25 * own,
         Quantity.OTHERS_CPU_S: others + 0.5,
@@ -44,7 +48,12 @@ def evidence(own: float, others: float, host: Series | None = None) -> Evidence:
 
 
 def beside(
-    used: Mapping[str, Used], effect: float = 0.0, *, blocks: int = 12, noise: float = 0.05
+    used: Mapping[str, Used],
+    effect: float = 0.0,
+    *,
+    blocks: int = 12,
+    noise: float = 0.05,
+    queued: Mapping[str, float] | None = None,
 ) -> CampaignRecord:
     """Return a record whose configurations used so much CPU time, beside others that used so much.
 
@@ -53,13 +62,15 @@ def beside(
         effect: Of t1 over t0.
         blocks: Of the record.
         noise: Of the others' time, from run to run.
+        queued: Seconds in run queues by configuration; without them the kernel tells none.
     """
     rng = np.random.default_rng(6)
 
     def seen(run: Run) -> Run:
         own, others = used[run.configuration]
         factor = 1.0 + noise * rng.standard_normal()
-        return replace(run, evidence=evidence(own, others * factor))
+        waited = None if queued is None else queued[run.configuration]
+        return replace(run, evidence=evidence(own, others * factor, queued=waited))
 
     record = compared(blocks, effect, experiment=an_experiment(loads=1))
     return replace(record, runs=tuple(seen(run) for run in record.runs))
@@ -86,9 +97,23 @@ def test_what_takes_the_idle_time_of_one_side_puts_no_large_effect_in_doubt(
     assert doubt(record) is None
 
 
-def test_an_effect_that_a_neighbour_alone_makes_is_in_doubt() -> None:
+@pytest.mark.parametrize(("queued", "doubted"), [(None, True), (0.3, False), (6.0, True)])
+def test_full_cpus_are_in_doubt_only_where_the_side_that_met_more_waited_for_them(
+    queued: float | None, *, doubted: bool
+) -> None:
+    """Programs take all that a wait of 50 ms leaves: 0.69 of what both used, ln(5) / 4 is 0.40."""
+    waits = None if queued is None else {"t0": 3.0, "t1": queued}
+    record = beside({"t0": (22.0, 10.0), "t1": (4.0, 28.0)}, -0.8, noise=0.01, queued=waits)
+    assert verdict(record) is Verdict.SLOWER
+    assert (doubt(record) is not None) is doubted
+
+
+@pytest.mark.parametrize("queued", [None, {"t0": 3.0, "t1": 12.0}])
+def test_an_effect_that_a_neighbour_alone_makes_is_in_doubt(
+    queued: Mapping[str, float] | None,
+) -> None:
     """Half of a CPU from one side of two equal ones: its rate falls as its CPU time does."""
-    record = beside({"t0": (30.0, 2.0), "t1": (22.5, 9.5)}, 22.5 / 30.0 - 1.0)
+    record = beside({"t0": (30.0, 2.0), "t1": (22.5, 9.5)}, 22.5 / 30.0 - 1.0, queued=queued)
     assert verdict(record) is Verdict.SLOWER
     finding = doubt(record)
     assert finding is not None
