@@ -5,6 +5,7 @@ import click
 from steelyard.cli.options import (
     JOB_OPTIONS,
     PATH,
+    SEED,
     GeneratorCommand,
     job_options,
     no_verdict_option,
@@ -34,7 +35,7 @@ from steelyard.cli.options import (
 )
 @click.option("--run-time", metavar="TIME", help="Length of a run (default: 5s).")
 @click.option("--budget", metavar="TIME", help="End after this long (default: 10m).")
-@click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
+@click.option("--seed", type=SEED, help="Seed of the order; drawn if not given.")
 @click.option("--dir", "out", type=PATH, metavar="DIR", help="Campaign directory.")
 @click.option(
     "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."

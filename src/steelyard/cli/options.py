@@ -15,7 +15,14 @@ from steelyard.cli.completion import complete_campaign, complete_source
 from steelyard.cli.grouping import LongCommand
 from steelyard.core.findings import parse_condition
 from steelyard.core.places import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
-from steelyard.core.wording import MIB, InputError, parse_bytes, parse_duration_s, parse_quantity
+from steelyard.core.wording import (
+    MIB,
+    SEED_LIMIT,
+    InputError,
+    parse_bytes,
+    parse_duration_s,
+    parse_quantity,
+)
 
 DEFAULT_SOURCE: Final = "preset:quick"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -84,6 +91,7 @@ OBJECT: Final = _named(DNS_SUBDOMAIN, "Use small letters, digits, hyphens and do
 IMAGE: Final = _named(IMAGE_REFERENCE, "Write it as registry.example.com/name:tag.")
 SIZE: Final = Checked(_sized)
 AMOUNT: Final = Checked(parse_quantity)
+SEED: Final = click.IntRange(0, SEED_LIMIT - 1)
 
 
 def _adding(*parts: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -229,7 +237,7 @@ _EXPERIMENT: Final = (
     ),
 )
 _CAMPAIGN: Final = (
-    click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given."),
+    click.option("--seed", type=SEED, help="Seed of the order; drawn if not given."),
     click.option("--dir", "out", type=PATH, metavar="DIR", help="Campaign directory."),
     *_EXPERIMENT,
     click.option("--dry-run", is_flag=True, help="Show design, minutes and disk; start nothing."),
@@ -385,7 +393,7 @@ crash_options: Final = _adding(
         metavar="NAME=VALUE",
         help="A setting of the server, in all modes.",
     ),
-    click.option("--seed", type=click.IntRange(0), help="Of order and moments; else drawn."),
+    click.option("--seed", type=SEED, help="Of order and moments; else drawn."),
     click.option(
         "--data-directory",
         "directory",

@@ -23,7 +23,6 @@ from steelyard.answers.statements.plans import (
     plan_lines,
 )
 from steelyard.campaign.file.files import PRESET, LoadedExperiment
-from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.overrides import target_at, target_of
 from steelyard.campaign.file.trial import (
     NOW,
@@ -62,6 +61,7 @@ from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCos
 from steelyard.core.schedule import CLOSED, Mode
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import (
+    SEED_LIMIT,
     ExperimentFileError,
     InputError,
     PreflightError,

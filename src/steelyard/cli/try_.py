@@ -6,6 +6,7 @@ import click
 
 from steelyard.cli.options import (
     AMOUNT,
+    SEED,
     SIZE,
     GeneratorCommand,
     gate_options,
@@ -94,7 +95,7 @@ from steelyard.cli.options import (
 @click.option(
     "--budget", metavar="TIME", help="End after this long (default: 15m; more for several values)."
 )
-@click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
+@click.option("--seed", type=SEED, help="Seed of the order; drawn if not given.")
 @click.option(
     "--dir", "out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory."
 )

@@ -390,6 +390,7 @@ KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 
+SEED_LIMIT: Final = 2**31  # the seed of an order is below it
 LONGEST_NAME: Final = 40  # tables and legends are made for that
 # Of configurations, workloads, factors: in files, tables and names of files.
 NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}", re.ASCII)

@@ -30,7 +30,6 @@ from steelyard.campaign.file.form import (
     engine_of,
     validate,
 )
-from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.inheritance import (
     combined,
     extends_issues,
@@ -48,6 +47,7 @@ from steelyard.core.quantities import shown
 from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, Load, LoadCommand, LoadsAsked
 from steelyard.core.target import DatabaseSystem, EngineName
 from steelyard.core.wording import (
+    SEED_LIMIT,
     ExperimentFileError,
     InputError,
     Problem,

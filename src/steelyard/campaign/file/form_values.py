@@ -47,7 +47,6 @@ from steelyard.core.quantities import (
 from steelyard.core.schedule import PROTOCOL
 
 REFUSED: Final = "refused"
-SEED_LIMIT: Final = 2**31
 DESIGNS: Final = ("auto", "alternating", "one-by-one", "single-pass")
 
 
@@ -280,7 +279,7 @@ def key(description: str, *examples: object, **default: Any) -> Any:  # noqa: AN
 OR_EMPTY: Final = BeforeValidator(empty_as_mapping)
 Text = Annotated[str, ReadBy(TEXT)]
 Name = Annotated[str, ReadBy(NAME)]
-Seed = Annotated[int, ReadBy(whole(0, SEED_LIMIT - 1))]
+Seed = Annotated[int, ReadBy(whole(0, wording.SEED_LIMIT - 1))]
 Version = Annotated[int, ReadBy(version, const=1)]
 LongLength = Annotated[float, ReadBy(LONG)]
 Texts = Annotated[list[Text], BeforeValidator(split_words), WithJsonSchema(TEXTS)]
