@@ -102,15 +102,15 @@ def test_blocks_that_are_too_long_for_the_budget_end_it_after_the_first(
     steelyard: Steelyard,
 ) -> None:
     """It was promised enough of them; a run that goes on without a verdict takes what fits."""
-    generator = _FAILING.replace("echo out of luck >&2; exit 3", "sleep 13")
-    text = _file(generator, "{name: own, scale: 1}").replace("5m, width: 99%", "100s")
+    generator = _FAILING.replace("echo out of luck >&2; exit 3", "sleep 20")
+    text = _file(generator, "{name: own, scale: 1}").replace("5m, width: 99%", "150s")
     done = steelyard.run("run", steelyard.experiment(one_by_one(text)), "--dir", "c")
     assert done.returncode == 3, done.stdout
     (planned,) = (each["plan"] for each in steelyard.journal if each["kind"] == "planned")
     assert planned["stopping"]["max_blocks"] >= 4
     assert steelyard.complete_blocks == 1
-    assert "the budget of 100 s has room for" in done.stderr
-    assert re.search(r"--budget [23]m", done.stderr)
+    assert "the budget of 150 s has room for" in done.stderr
+    assert re.search(r"--budget [345]m", done.stderr)
     steelyard.until_blocks(2, "run", "--resume", "c", "--no-verdict")
 
 

@@ -160,7 +160,8 @@ def test_what_the_plan_promises_runs(
     assert saved.returncode == 0, saved.stderr
     text = (steelyard.directory / "trial.yaml").read_text()
     (steelyard.directory / "trial.yaml").write_text(
-        text + "measure: {run_time: 1s, discard_start: 0s, warm_up: 0s, runs_per_start: 1}\n"
+        text + "measure: {run_time: 1s, discard_start: 0s, warm_up: 0s, runs_per_start: 1,"
+        " max_other_load: ignore}\n"
     )
     done = steelyard.until_blocks(1, "run", "trial.yaml", "--dir", "c", "--no-verdict")
     assert done.returncode == 130, done.stderr

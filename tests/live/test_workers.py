@@ -177,14 +177,18 @@ def test_the_sum_of_two_workers_is_what_the_server_counts(
         output = gzip.decompress((steelyard.directory / "c" / "raw" / run.raw).read_bytes())
         done_by = re.findall(rb"actually processed: (\d+)", output)
         assert len(done_by) == 2
-        commits = run.evidence.total(Quantity.COMMITS)
-        assert commits == pytest.approx(sum(map(int, done_by)), rel=1e-3)
+        assert run.evidence.total(Quantity.COMMITS) == _about(sum(map(int, done_by)))
         assert run.evidence.level(Quantity.WORKERS) == 2.0
         skew_s = run.evidence.level(Quantity.START_SKEW_S)
         assert skew_s is not None
         assert 0.0 < skew_s < 0.05
         assert (run.evidence.total(Quantity.GENERATOR_CPU_S) or 0.0) > 0.1
     assert _left() == []
+
+
+def _about(transactions: int) -> object:
+    """Return what equals that many; autovacuum and who reads the counters commit some, too."""
+    return pytest.approx(transactions, rel=1e-3, abs=40)
 
 
 def _left() -> list[psutil.Process]:
@@ -355,8 +359,7 @@ def test_workers_that_are_there_get_their_files_and_give_back_their_logs(
         done_by = re.findall(rb"actually processed: (\d+)", output)
         assert len(done_by) == 2
         if not run.turns:  # in turns sessions of the other configuration count, too
-            commits = run.evidence.total(Quantity.COMMITS)
-            assert commits == pytest.approx(sum(map(int, done_by)), rel=1e-3)
+            assert run.evidence.total(Quantity.COMMITS) == _about(sum(map(int, done_by)))
         assert run.evidence.level(Quantity.GENERATOR_CPUS) == 2.0 * len(os.sched_getaffinity(0))
     assert _generators_of(somebodys) == []
     assert all(process.poll() is None for process in somebodys.running)
