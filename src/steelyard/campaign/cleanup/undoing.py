@@ -316,12 +316,12 @@ def _hint(thing: outside.OnServer, error: SteelyardError) -> str:
 def _if_down(thing: outside.OnServer) -> str:
     """Return what to write where a server does not start with the settings that it was given."""
     if thing.resource is outside.Foreign.SETTINGS:
-        file = "postgresql.auto.conf"
+        file, between = "postgresql.auto.conf", " = "
     elif thing.resource is outside.Foreign.CONFIG and thing.restart_command:
-        file = "redis.conf"
+        file, between = "redis.conf", " "
     else:
         return ""
-    was = (f"no {s.name}" if s.value is None else f"{s.name} = {s.value}" for s in thing.saved)
+    was = (f"no {s.name}" if s.value is None else f"{s.name}{between}{s.value}" for s in thing.saved)
     return f" If it does not start: its {file} had {', '.join(was)}."
 
 

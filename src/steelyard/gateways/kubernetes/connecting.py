@@ -214,7 +214,7 @@ class KubectlConfiguration:
             from steelyard.gateways.kubernetes import requests, streams  # noqa: F401, PLC0415
         except ImportError as error:
             message = f"Kubernetes needs the extra `kubernetes`, which is not installed: {error}"
-            hint = "pip install lightkube websocket-client"
+            hint = "Install them: pip install lightkube websocket-client."
             raise PreflightError(message, hint=hint) from error
         return KubernetesApi(self._access(context), clock=self.clock)
 
