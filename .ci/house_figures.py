@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123425,
-    "lines of tests": 112128,
+    "lines of src": 123484,
+    "lines of tests": 112191,
     "files": 337,
     "longest file": 881,
-    "import edges": 2505,
+    "import edges": 2503,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }

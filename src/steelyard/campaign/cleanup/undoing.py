@@ -321,7 +321,9 @@ def _if_down(thing: outside.OnServer) -> str:
         file, between = "redis.conf", " "
     else:
         return ""
-    was = (f"no {s.name}" if s.value is None else f"{s.name}{between}{s.value}" for s in thing.saved)
+    was = (
+        f"no {s.name}" if s.value is None else f"{s.name}{between}{s.value}" for s in thing.saved
+    )
     return f" If it does not start: its {file} had {', '.join(was)}."
 
 
