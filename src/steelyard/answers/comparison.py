@@ -434,6 +434,8 @@ def compare_pair(
     Raises:
         InputError: There is no such configuration, both are the same, or all loads are open loops.
     """
+    from steelyard.answers.campaign import analyse  # noqa: PLC0415 - it compares by this module
+
     _require_two(record.experiment, reference, configuration)
     if not record.experiment.closed_loads:
         raise InputError(
@@ -448,6 +450,13 @@ def compare_pair(
     curves = whole.answer(scalability_curves) or ()
     kept = tuple(each for each in curves if each.configuration in (reference, configuration))
     others = {c.name for c in record.experiment.configurations} - {reference, configuration}
+    # The campaign's findings set each configuration against its own baseline.
+    own = replace(
+        two,
+        runs=tuple(run for run in record.runs if run.configuration not in others),
+        sustained=tuple(run for run in record.sustained if run.configuration not in others),
+    )
+    alone = analyse(own, curves=False)
     campaign = replace(
         whole.with_answer(scalability_curves, kept)
         .with_answer(analyse_attribution, None)
@@ -458,7 +467,7 @@ def compare_pair(
         comparisons=with_controls(comparisons_of(two, of_both), controls),
         cells=tuple(c for c in whole.cells if c.configuration in (reference, configuration)),
         stalls=compare_stalls(of_both, two.experiment),
-        findings=tuple(each for each in whole.findings if each.subject not in others),
+        findings=tuple(each for each in alone.findings if each.subject not in others),
         settings=settings,
     )
     grounds = Grounds(record=two, seen=of_both, closed=of_both, analysis=campaign)

@@ -23,7 +23,7 @@ from steelyard.record.directory import read_campaign
 from steelyard.report.document import Chapter, Paragraph, Section
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
-from support.examples import EXAMPLES
+from support.examples import EXAMPLES, analysis_of
 
 
 def test_two_workloads_and_two_contenders() -> None:
@@ -356,6 +356,20 @@ def test_a_pair_has_the_stalls_and_findings_of_its_two() -> None:
     assert (stalls.baseline_stalled, stalls.configuration_stalled) == (0, 9)
     assert not set(told) & set(pair.findings)
     assert {each.subject for each in pair.findings} <= {"t1", "t2", "campaign", ""}
+
+
+def test_findings_of_a_pair_set_its_two_against_each_other() -> None:
+    """The campaign's are about its baseline, which is neither: what one of them may lose, too."""
+    pair = compare_pair(
+        read_campaign(EXAMPLES / "article-001" / "persistence"),
+        analysis_of("article-001/persistence"),
+        reference="rdb",
+        configuration="everysec",
+    )
+    told = {each.code: each for each in pair.campaign.findings}
+    assert told["persistence-traded"].subject == "rdb"
+    assert "under rdb into 0 of 33" in told["rewrites-differ"].message
+    assert not [each for each in pair.campaign.findings if "aof-off" in each.message]
 
 
 def test_a_turned_pair_has_reasons_of_its_own() -> None:
