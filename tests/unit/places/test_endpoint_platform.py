@@ -226,6 +226,18 @@ def test_a_refused_setting_keeps_no_other_from_going_back() -> None:
     assert place.is_untouched()
 
 
+def test_what_went_back_is_read_where_another_setting_is_refused_that_is_as_it_was() -> None:
+    """The file is as it was then, and the server would go on with what the campaign had set."""
+    place = _Place()
+    place.work()
+    place.server.file = {"work_mem": "9MB", "other": "on"}
+    place.server.refuses.add("checkpoint_timeout")
+    loads = place.server.loads
+    place.platform.destroy()
+    assert place.is_untouched()
+    assert place.server.loads > loads
+
+
 def test_what_a_server_takes_back_after_its_libraries_is_read_by_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

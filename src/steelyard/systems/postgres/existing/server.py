@@ -755,8 +755,23 @@ def _drop_all(tables: Iterable[str]) -> str:
 
 def _put_back(thing: OnServer, address: ServerAddress, doors: Doors) -> None:
     refused = _sent(_changes(thing), address, doors.sql)
-    if refused and _is_as_it_was(thing, address, doors.sql):
+    if len(refused) == len(thing.saved) and _is_as_it_was(thing, address, doors.sql):
         return  # the server refuses ALTER SYSTEM, and refused the first change, too
+    _have_read(thing, address, doors)
+    # Before 17 a setting of a library is not known to a server that has not loaded it.
+    if refused:
+        refused = _sent(refused, address, doors.sql)
+        _have_read(thing, address, doors)
+    if refused and not _is_as_it_was(thing, address, doors.sql):
+        raise LeftBehindError(
+            f"the server refuses {'; '.join(refused)}: {next(iter(refused.values()))}",
+            hint="All other settings are back. Send these as a superuser when the server takes"
+            " them, then SELECT pg_reload_conf().",
+        )
+
+
+def _have_read(thing: OnServer, address: ServerAddress, doors: Doors) -> None:
+    """Have a server read its file, and restart it where it still runs with another value."""
     if trouble := file_trouble(address, doors.sql, f"{address.host}:{address.port}"):
         raise LeftBehindError(
             f"postgresql.auto.conf has its old values again, but {trouble}",
@@ -766,16 +781,6 @@ def _put_back(thing: OnServer, address: ServerAddress, doors: Doors) -> None:
     names = [saved.name for saved in thing.saved]
     if thing.restart_command and doors.sql.rows(address, _PENDING, [names]):
         restart(thing.restart_command, lambda: address, doors)
-    # Before 17 a setting of a library is not known to a server that has not loaded it.
-    if refused:
-        refused = _sent(refused, address, doors.sql)
-        reload(address, doors.sql, doors.clock)
-    if refused:
-        raise LeftBehindError(
-            f"the server refuses {'; '.join(refused)}: {next(iter(refused.values()))}",
-            hint="All other settings are back. Send these as a superuser when the server takes"
-            " them, then SELECT pg_reload_conf().",
-        )
 
 
 def _sent(changes: Iterable[str], address: ServerAddress, sql: Sql) -> dict[str, str]:
