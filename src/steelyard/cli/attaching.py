@@ -20,6 +20,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign import in_cluster
 from steelyard.campaign.in_cluster import Fetch, Fetched, Follower, JobAsked, fetch
 from steelyard.campaign.run import session
+from steelyard.cli import campaigns
 from steelyard.cli.campaigns import Gate, keep_noise, print_json, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import at_terminal, require_form
@@ -116,15 +117,15 @@ class _Attached:
             fetched = self._fetch(self.path, _tell)
         came = wording.format_bytes(fetched.came_bytes)
         _tell(f"The record is in {self.path}: {fetched.files} files, {came} brought and verified.")
-        analysis = self._report(fetched.record)
+        analysis, failed = self._report(fetched.record)
         code = self._conclude(ended, fetched.record)
         if code == wording.ExitCode.DONE and fetched.record.status.is_finished:
-            return gate.code(analysis)
+            return campaigns.ended(gate.code(analysis), failed)
         if ended.is_over:
             why = ended.reason or "see its record"
             early = wording.MeasurementError(f"the Job ended early: {why}")
             gate.break_off(early, fetched.record.experiment.name, analysis)
-        return code
+        return campaigns.ended(code, failed)
 
     @contextmanager
     def leaving(self, what_stays: str) -> Iterator[None]:
@@ -143,16 +144,16 @@ class _Attached:
         clock = self.doors.clock
         return fetch(asked, partial(record_files, self.plan, self.api, clock, told), clock)
 
-    def _report(self, record: CampaignRecord) -> CampaignAnalysis:
-        """Write the reports anew, show what there is to show, and return it."""
-        analysis = analyse(record)
+    def _report(self, record: CampaignRecord) -> tuple[CampaignAnalysis, OSError | None]:
+        """Write the reports anew, show what there is to show; return it, and why it was not."""
+        analysis, failed = analyse(record), None
         if analysis.blocks or record.status is not Status.RUNNING:
             write_reports(record, analysis, self.path)
         if analysis.blocks or self.options.form != "text":
-            show(analysis, self.path, self.options.form)
+            failed = campaigns.unprinted(lambda: show(analysis, self.path, self.options.form))
         if record.status.is_finished:
             keep_noise(analysis)
-        return analysis
+        return analysis, failed
 
     def _conclude(self, ended: Standing, record: CampaignRecord) -> int:
         """Offer to remove what is not needed any more, or say how to go on; return the code."""

@@ -1,5 +1,6 @@
 """``steelyard attach``: found by name, followed, fetched, reported, and removed when asked."""
 
+import errno
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from fakes.clock import FakeClock
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from fakes.kubernetes_api import FakeKubernetes
 from steelyard.cli import attaching
+from steelyard.cli.campaigns import Gate
 from steelyard.core.kubernetes import CLAIM, CLUSTER, JOB, POD, ObjectRef, ref_of
 from steelyard.core.outside import InCluster
 from steelyard.core.wording import Interrupted
@@ -65,6 +67,23 @@ def test_at_its_end_it_is_here_and_reported(there: There) -> None:
     assert "brought and verified" in err
     assert f"steelyard attach {CAMPAIGN_ID} -n default --remove" in err
     assert there.left() != []
+
+
+def test_a_gate_judges_a_fetched_campaign_that_cannot_be_printed(there: There) -> None:
+    """As that of one that was measured here; and --yes removes it, for its record is here."""
+
+    def gone(*_: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    there.cluster.end(a_job_plan())
+    there.shell.monkeypatch.setattr(attaching, "show", gone)
+    gate = Gate(conditions=("faster > 900%",), junit=Path("gate.xml"))
+    options = attaching.AttachOptions(
+        name=None, context=None, namespace=None, out=Path("here"), yes=True, gate=gate
+    )
+    assert attaching.attach(options) == 0
+    assert Path("gate.xml").is_file()
+    assert there.left() == []
 
 
 def test_yes_removes_what_is_not_needed_any_more(there: There) -> None:
