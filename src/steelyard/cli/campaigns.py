@@ -137,8 +137,14 @@ class Gate:
     undecided: str = "fail"
     junit: Path | None = None
 
-    def conditions_of(self, experiment: Experiment) -> tuple[Condition, ...]:
+    def conditions_of(
+        self, experiment: Experiment, *, made: Path | None = None
+    ) -> tuple[Condition, ...]:
         """Return those of the command line, or those of the experiment.
+
+        Args:
+            experiment: Of the campaign.
+            made: A directory that will be there when the file is written.
 
         Raises:
             InputError: Outcomes are to be written, and there is none, or no place for the file.
@@ -148,15 +154,17 @@ class Gate:
         if not conditions and self.junit is not None:
             message = "--junit: no condition says what is reported"
             raise wording.InputError(message, hint="Add one, such as --gate 'slower > 3%'.")
-        self._require_place()
+        self._require_place(made)
         return conditions
 
-    def _require_place(self) -> None:
+    def _require_place(self, made: Path | None) -> None:
         if self.junit is None:
             return
         if not self.junit.name:
             raise wording.InputError("--junit: names no file", hint="Write --junit gate.xml.")
-        if not (place := self.junit.parent).is_dir():
+        place = self.junit.parent
+        is_made = made is not None and made.absolute().is_relative_to(place.absolute())
+        if not is_made and not place.is_dir():
             raise wording.InputError(
                 f"--junit: there is no directory {place}", hint="Make it first, or name another."
             )

@@ -244,7 +244,7 @@ def start(
     behind the forecast; ``agreed`` is asked once everything is checked and told, and raises where
     nobody agrees.
     """
-    options.gate.conditions_of(loaded.experiment)
+    options.gate.conditions_of(loaded.experiment, made=options.out)
     if options.job.detach:
         require_form(options.form, "a campaign that goes on by itself")
     with options.gate.covering(loaded.experiment.name):
@@ -445,6 +445,7 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     doors = real_doors()
     with options.gate.covering(path.name):
         session.require_resumable(path, given)
+        options.gate.conditions_of(read_campaign(path).experiment)
         release_frozen(doors, _told(options))
 
     def campaign(progress: Progress) -> CampaignAnalysis:
@@ -473,7 +474,7 @@ def foresee(
     ``told`` prints what else is to be known, behind the forecast.
     """
     require_form(options.form, "a dry run")
-    options.gate.conditions_of(loaded.experiment)
+    options.gate.conditions_of(loaded.experiment, made=options.out)
     where = place_of(loaded.experiment, options, doors)
     try:
         assembly = assemble(loaded.experiment, doors, told=_told(options))

@@ -127,6 +127,26 @@ def test_a_junit_file_without_a_place_is_refused_first(
     assert (code, says in err, "hint: " in err) == (2, True, True), err
 
 
+def test_a_resumed_campaign_is_refused_a_junit_file_that_nobody_could_write(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """As a new one is: before it goes on for hours."""
+    a_record(tmp_path / "c", speed=1.1)
+    code, out, err = shell.run("run", "--resume", "c", "--junit", "gate.xml")
+    assert (code, out, "no condition says" in err) == (2, "", True), err
+
+
+@pytest.mark.parametrize("out", ["c", "c/d"])
+def test_a_junit_file_may_lie_in_the_directory_that_the_campaign_makes(
+    shell: Shell, tmp_path: Path, out: str
+) -> None:
+    """It is there when the gate is judged."""
+    (tmp_path / "small.yaml").write_text(EXPERIMENT)
+    words = ("--gate", "faster > 1%", "--junit", "c/gate.xml", "--dir", out)
+    err = shell.run("run", "--dry-run", "small.yaml", *words)[2]
+    assert "--junit" not in err
+
+
 def test_a_single_pass_is_no_gate(shell: Shell) -> None:
     """It has no interval."""
     code, _, err = shell.run(
