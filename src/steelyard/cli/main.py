@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from importlib import import_module
 from keyword import iskeyword
 from types import FrameType, MappingProxyType
@@ -246,7 +247,8 @@ def _outcome() -> int:
         result = cli.main(standalone_mode=False)
     except click.ClickException as error:
         if isinstance(error, _IS_HELP):
-            error.show()
+            with suppress(OSError):
+                error.show()
         else:
             _say("error", _in_our_words(error), _way_out(error))
         return error.exit_code
@@ -269,9 +271,10 @@ def _outcome() -> int:
 def _say(kind: str, message: str, hint: str) -> None:
     from steelyard.core.wording import printable
 
-    click.echo(f"{kind}: {printable(message)}", err=True)
-    if hint:
-        click.echo(f"hint: {printable(hint)}", err=True)
+    with suppress(OSError):  # nobody is there; the exit code says it, too
+        click.echo(f"{kind}: {printable(message)}", err=True)
+        if hint:
+            click.echo(f"hint: {printable(hint)}", err=True)
 
 
 def _in_our_words(error: click.ClickException) -> str:

@@ -305,6 +305,13 @@ def test_a_closed_stream_is_no_traceback(closed: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_an_error_that_cannot_be_told_has_its_exit_code() -> None:
+    """The disk that takes the messages is full, or whoever read them is gone."""
+    command = f"{sys.executable} -m steelyard nonsense 2>/dev/full"
+    ended = subprocess.run(command, shell=True, capture_output=True, check=False)  # noqa: S602 - our own words
+    assert ended.returncode == ExitCode.BAD_INPUT
+
+
 def test_a_second_signal_does_not_disturb_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one raises in order; from then on all three are ignored."""
     handlers: dict[int, object] = {}
