@@ -101,6 +101,7 @@ def _engine(
         (True, ("again",), "block_size", "8192", "cannot be changed"),
         (True, ("again",), "block_size", "4096", "cannot be changed"),
         (True, (), "session_preload_libraries", " ", "cannot be emptied by ALTER SYSTEM"),
+        (False, (), "local_preload_libraries", "", ""),  # of own sessions: libpq's `options`
         (True, (), "work_mem", "lots", "is no number"),
         (True, (), "work_mem", "1kB", "is out of range"),
         (True, (), "auto_explain.log_analyze", "on", "is not known to the server"),

@@ -304,10 +304,11 @@ class EndpointEngine(PostgresEngine):
             if each.target == asked.target
             for setting in _postgres(each)
         )
+        barred = server.not_alterable(together)
         return (
             *settings.fixed_settings(asked),
-            *_out_of_reach(asked, server, server.not_alterable(together)),
-            *_emptied(asked),
+            *_out_of_reach(asked, server, barred),
+            *(() if barred else _emptied(asked)),  # what is set is of own sessions alone then
             *_out_of_range(asked, server.bounds),
             *_not_among(asked, server.choices),
             *_crowded(asked, server, self._experiment),
