@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, durable, redis_campaigns
+from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document
 from steelyard.answers.result.method import command_section
 from steelyard.core.experiment import Layer, Setting
@@ -15,6 +16,7 @@ from steelyard.core.wording import format_share
 from steelyard.report.document import Chapter, Command, Paragraph, Table
 from steelyard.report.html import render_html, render_markdown
 from support.examples import analysis_of, report_of
+from unit.answers.scripted_records import a_scripted_record
 
 LONGEST = 1750  # words of the short form, with all signs that stand alone
 
@@ -72,6 +74,23 @@ def test_what_else_differs_is_named_beside_the_settings_to_copy() -> None:
     )
     assert "jit" not in lines.text
     assert "-- in postgresql.conf: session_preload_libraries = ''" in lines.text.splitlines()
+
+
+@pytest.mark.parametrize("how", ["load", "scripts"])
+def test_what_is_slower_at_one_load_or_with_one_script_is_not_copied(how: str) -> None:
+    """Faster on average is not faster wherever somebody might copy the settings to."""
+    analysis = analysis_of("quick")
+    (mixed,) = analyse(a_scripted_record({"q1": 0.45, "q2": -0.7, "q3": -0.7})).results
+    at = next(place for place, each in enumerate(analysis.comparisons) if each.load)
+    changed = [*analysis.comparisons]
+    if how == "load":
+        changed[at] = replace(changed[at], verdict=Verdict.SLOWER)
+    else:
+        changed = [replace(each, scripts=mixed.scripts) for each in changed]
+    without = replace(analysis, comparisons=tuple(changed))
+    shown, hidden = (command_section(each).blocks for each in (analysis, without))
+    assert [isinstance(each, Command) for each in shown].count(True) == 2
+    assert [isinstance(each, Command) for each in hidden].count(True) == 1
 
 
 def test_settings_of_redis_are_quoted_where_they_need_it() -> None:

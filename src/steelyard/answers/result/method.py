@@ -648,7 +648,9 @@ def _winner(analysis: results.CampaignAnalysis) -> Iterator[doc.Block]:
     experiment = analysis.experiment
     if experiment.attribution is not None:
         return  # results are of factors
-    lost = {c.configuration for c in analysis.results if c.verdict is Verdict.SLOWER}
+    # At one load or with one of several scripts, too.
+    slower = (c for c in analysis.comparisons if c.verdict is Verdict.SLOWER or c.is_mixed)
+    lost = {c.configuration for c in slower}
     won = [c for c in analysis.results if c.verdict is Verdict.FASTER and not c.is_suspect]
     won = [c for c in won if c.configuration not in lost]
     best = max(won, key=lambda c: c.effect.value if c.effect else 0.0, default=None)
