@@ -25,9 +25,11 @@ from steelyard.answers.latency.compute import LatencyChange, campaign_latency, p
 from steelyard.answers.money import CostChange, analyse_money
 from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.result.section import place_line
+from steelyard.answers.scripts.verdicts import opposites
 from steelyard.answers.sustained.compute import long_runs, within_bursts
 from steelyard.core.findings import Verdict
 from steelyard.core.quantities import PERCENT, SECONDS
+from steelyard.core.schedule import Load
 from steelyard.core.wording import (
     SECONDS_PER_MINUTE,
     format_duration,
@@ -117,9 +119,9 @@ def _by_throughput(
     if {(name, c.workload) for name in (c.configuration, c.baseline)} & limited:
         lasting = "within burst credits: a long run (`sustain`) would tell what lasts"
         return replace(told, says=f"{said}; {lasting}")
-    if _changes_sides(analysis, c) or c.is_mixed:
-        what = "loads" if _changes_sides(analysis, c) else "scripts"
-        return replace(told, says=f"{said}; not all {what} favour the same side")
+    divided = _changes_sides(analysis, c)
+    if divided or _is_mixed(analysis, _contest(c), c.load):
+        return replace(told, says=f"{said}; {_DIVIDED if divided else _MIXED}")
     if c.verdict is Verdict.EQUIVALENT or c.no_practical_weight:
         weaker = {trade.weaker for trade in c.trades}
         kept = [name for name in (c.configuration, c.baseline) if name not in weaker]
@@ -140,6 +142,16 @@ def _changes_sides(analysis: results.CampaignAnalysis, c: results.Comparison) ->
     found = [doc.bounds(cell.effect) or (0.0, 0.0) for cell in results.weighed_cells(analysis, c)]
     agree = all(low > 0.0 for low, _ in found) or all(high < 0.0 for _, high in found)
     return c.depends_on_load and not (found and agree)
+
+
+_DIVIDED: Final = "not all loads favour the same side"
+_MIXED: Final = "not all scripts favour the same side"
+
+
+def _is_mixed(analysis: results.CampaignAnalysis, contest: str, load: Load | None) -> bool:
+    """Return whether the scripts of a contest contradict each other: at a load, or at all."""
+    scripts = (each for c in analysis.results if _contest(c) == contest for each in c.scripts)
+    return opposites([each for each in scripts if load in (None, each.load)]) is not None
 
 
 def _not_decided(
@@ -244,6 +256,8 @@ def _by_latency(
         return None
     said = f"{percentile_name(clear.share)} {clear.called} {doc.effect_interval(clear.change)}"
     found = Evidence(label=label, contest=_contest(c), choice="", says=said, section="latency")
+    if _is_mixed(analysis, _contest(c), c.load):
+        return replace(found, says=f"{said}; {_MIXED}")
     sides = (c.configuration, c.baseline)
     return _unless_weaker(found, analysis, *(sides if clear.called == "lower" else sides[::-1]))
 
@@ -297,6 +311,9 @@ def _money(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]
             says=said if decided else f"{said}; not decided",
             section="money",
         )
+        if decided and _is_mixed(analysis, _contest(change), None):
+            yield replace(told, says=f"{said}; {_MIXED}")
+            continue
         sides = (change.configuration, change.baseline)
         cheaper_first = sides if pair[1] < 0 else sides[::-1]
         yield _unless_weaker(told, analysis, *cheaper_first) if decided else told

@@ -489,3 +489,22 @@ def test_scripts_that_contradict_each_other_choose_nothing() -> None:
     (told,) = (_by_throughput("one", analysis, each) for each in analysis.results)
     assert told.choice == ""
     assert told.says.endswith("not all scripts favour the same side")
+
+
+@pytest.mark.parametrize("use", ["cost-bound", "low latency at low load"])
+def test_nor_do_they_by_a_price_or_a_percentile(use: str) -> None:
+    """Both are of all scripts together, as the rate is."""
+    analysis = spoken_of(use)
+    assert {each.choice for each in evidence(use, analysis)} != {""}
+    (mixed,) = analyse(a_scripted_record({"q1": 0.45, "q2": -0.7, "q3": -0.7})).results
+    loads = [load for load in analysis.experiment.closed_loads if load.clients == 1]
+    scripts = tuple(
+        replace(each, load=load) for each in mixed.scripts for load in loads or [each.load]
+    )
+    with_scripts = tuple(
+        replace(each, scripts=scripts) if each.load is None else each
+        for each in analysis.comparisons
+    )
+    found = evidence(use, replace(analysis, comparisons=with_scripts))
+    assert {each.choice for each in found} == {""}
+    assert any(each.says.endswith("not all scripts favour the same side") for each in found)
