@@ -43,8 +43,9 @@ from steelyard.record.directory import CampaignDirectory, is_held, read_campaign
 from steelyard.record.journal import Created, Removed
 from steelyard.systems.existing import ENTRANCE, reached
 from steelyard.systems.postgres.existing import server as postgres
-from steelyard.systems.postgres.server import shared_memory_residue
+from steelyard.systems.postgres.server import file_line, shared_memory_residue
 from steelyard.systems.redis.existing import platform as redis
+from steelyard.systems.redis.settings import file_lines
 from steelyard.tuning.apply.kernel import kernel_doors
 
 
@@ -316,14 +317,12 @@ def _hint(thing: outside.OnServer, error: SteelyardError) -> str:
 def _if_down(thing: outside.OnServer) -> str:
     """Return what to write where a server does not start with the settings that it was given."""
     if thing.resource is outside.Foreign.SETTINGS:
-        file, between = "postgresql.auto.conf", " = "
+        file, line = "postgresql.auto.conf", file_line
     elif thing.resource is outside.Foreign.CONFIG and thing.restart_command:
-        file, between = "redis.conf", " "
+        file, line = "redis.conf", lambda name, value: file_lines({name: value}).strip()
     else:
         return ""
-    was = (
-        f"no {s.name}" if s.value is None else f"{s.name}{between}{s.value}" for s in thing.saved
-    )
+    was = (f"no {s.name}" if s.value is None else line(s.name, s.value) for s in thing.saved)
     return f" If it does not start: its {file} had {', '.join(was)}."
 
 

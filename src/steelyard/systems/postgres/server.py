@@ -364,7 +364,7 @@ class PostgresProgram(ServerProgram):
             "port": str(address.port),
             "unix_socket_directories": str(sockets),
         }
-        lines = [f"{name} = {_quoted(value)}" for name, value in {**settings, **own}.items()]
+        lines = [file_line(name, value) for name, value in {**settings, **own}.items()]
         return {
             "postgresql.auto.conf": "\n".join(["# Written by Steelyard.", *lines, ""]),
             "pg_hba.conf": _HBA,
@@ -378,8 +378,10 @@ class PostgresProgram(ServerProgram):
             return False
 
 
-def _quoted(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+def file_line(name: str, value: str) -> str:
+    """Return a setting as a line of postgresql.conf."""
+    quoted = value.replace("\\", "\\\\").replace("'", "''")
+    return f"{name} = '{quoted}'"
 
 
 def shared_memory_residue(data: Path) -> tuple[Command, ...]:

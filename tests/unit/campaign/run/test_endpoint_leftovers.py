@@ -104,11 +104,28 @@ def test_an_unreachable_server_stays_in_the_list(
     with pytest.raises(LeftBehindError, match="is left behind") as caught:
         leftovers.undo(leftover, doors)
     assert "PGPASSWORD" in caught.value.hint
-    assert "its postgresql.auto.conf had work_mem = 5MB, no jit." in caught.value.hint
+    assert "its postgresql.auto.conf had work_mem = '5MB', no jit." in caught.value.hint
     assert len(left_on_servers(record)) == 2
     server.reachable = True
     leftovers.undo(leftover, doors)
     assert left_on_servers(record) == ()
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "value", "line"),
+    [
+        (Foreign.SETTINGS, "session_preload_libraries", "a, b", "= 'a, b'."),
+        (Foreign.CONFIG, "save", "", 'save "".'),
+        (Foreign.CONFIG, "save", "3600 1", 'save "3600" "1".'),
+    ],
+)
+def test_what_a_file_had_is_told_as_it_is_written_there(
+    resource: Foreign, name: str, value: str, line: str
+) -> None:
+    """It is for a server that does not start: a line without its quotation marks keeps it down."""
+    saved = (SavedSetting(name=name, value=value),)
+    thing = replace(_SETTINGS, resource=resource, saved=saved, restart_command=("again",))
+    assert undoing._if_down(thing).endswith(line)
 
 
 @pytest.mark.parametrize(
