@@ -209,6 +209,24 @@ def test_tables_whose_making_was_ended_go_too() -> None:
     assert place.server.tables == {}
 
 
+def test_tables_whose_marking_was_ended_go_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between the last row and the mark is no later than in the middle of the rows."""
+    place = _Place(EndpointTarget(dbname="shop", allow_existing=True))
+    execute, stopping = place.server.execute, [KeyboardInterrupt()]
+
+    def stopped(address: ServerAddress, statements: Sequence[str]) -> None:
+        if stopping and statements[0].startswith("COMMENT ON TABLE"):
+            raise stopping.pop()
+        execute(address, statements)
+
+    monkeypatch.setattr(place.server, "execute", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        place.platform.prepare(FakeProgram(), [], place.build)
+    assert set(place.server.tables) == set(GENERATOR_TABLES)
+    place.platform.destroy()
+    assert place.server.tables == {}
+
+
 def test_a_refused_setting_keeps_no_other_from_going_back() -> None:
     """What the server does not take back is named, and stays to be undone."""
     place = _Place()

@@ -261,10 +261,10 @@ class EndpointPlatform(existing.OthersServer):
             place = replace(self._entrance, databases=self._databases.names(means))
             try:
                 build(place)
+                self._databases.mark_tables(place)
             except BaseException:  # without their mark they would never be dropped
                 self._databases.mark_tables(place, is_torn=True)
                 raise
-            self._databases.mark_tables(place)
             self._prepared = self._state_of(program, content)
         return self._prepared
 
