@@ -18,6 +18,7 @@ from steelyard.answers.latency.compute import (
     Basis,
     LatencyAnalysis,
     Pool,
+    Timed,
     campaign_latency,
     compare_percentiles,
     percentile_of,
@@ -259,6 +260,38 @@ def test_who_skips_what_is_late_is_not_called_faster() -> None:
     told = percentile_of(ran, 0.99)
     assert (told.basis, told.value_s, told.beyond_s) == (Basis.BEYOND, None, 0.009)
     assert percentile_of(pools["t0", cell], 0.99).value_s is not None
+
+
+def test_what_was_skipped_lagged_by_more_than_the_limit() -> None:
+    """A share of it beyond a percentile leaves nothing to tell of the lag; it was never sent."""
+    record, limit_s = a_logged_record(20_000), 0.009
+    load = Load(clients=1, threads=1, rate_per_s=1000.0, latency_limit_s=limit_s)
+    experiment = replace(record.experiment, loads=(load,))
+    runs = tuple(
+        replace(
+            run,
+            cell=replace(run.cell, load=load),
+            latency=replace(
+                run.latency,
+                lag=run.latency.scripts[0].latency,
+                service=run.latency.scripts[0].latency,
+                skipped=400,
+            ),
+        )
+        for run in record.runs
+        if run.latency is not None
+    )
+    found = latency_of(replace(record, experiment=experiment, runs=runs))
+    times = found.times_of("t0", CellKey(workload=runs[0].cell.workload, load=load))
+    lag, service = times[Timed.LAG], times[Timed.SERVICE]
+    told = {share: lag.at(share) for share in (0.5, 0.99, MAXIMUM)}
+    assert [each and each.basis for each in told.values()] == [
+        Basis.BLOCKS,
+        Basis.BEYOND,
+        Basis.LONGEST,
+    ]
+    assert lag.at(MAXIMUM) == service.at(MAXIMUM)
+    assert [each.basis for each in service.percentiles[:2]] == [Basis.BLOCKS] * 2
 
 
 def test_equals_are_called_nothing() -> None:

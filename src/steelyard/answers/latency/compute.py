@@ -539,11 +539,12 @@ def _levels(seen: obs.Observations, key: Key, pool: Pool) -> Iterator[LatencyLev
             key, own, Timed.LATENCY, script=name, longest_s=max(longest, default=None)
         )
     for timed, counts in _TIMED.items() if key[1].load.is_open else ():
-        other = pool_of(blocks, counts)
-        if other.whole.total:
-            yield _levels_of_pool(
-                key, other, timed, longest_s=other.whole.quantile(MAXIMUM) / US_PER_S
-            )
+        ran = pool_of(blocks, counts).whole
+        if ran.total:
+            # What was skipped lagged by more than the limit, and was never sent.
+            limit_s = key[1].load.latency_limit_s if timed is Timed.LAG else None
+            other = pool_of(blocks, counts, skipped_after_s=limit_s)
+            yield _levels_of_pool(key, other, timed, longest_s=ran.quantile(MAXIMUM) / US_PER_S)
 
 
 def _levels_of_pool(
