@@ -123,15 +123,14 @@ def run_article(options: launching.RunOptions) -> None:
         raise next(iter(failed.values()))
     told = [f"{label}: not finished: {error.message}" for label, error in failed.items()]
     missing = [*bundle.not_shown, *_left_out(looked), *told]
-    click.echo(
+    campaigns.tell(
         article.write(
             [out / each.label for each in there],
             title=_title(options, bundle),
             out=out / "article",
             notes={each.label: note for each in there if (note := _note(each, options))},
             missing=(f"Cited: {bundle.cited}.", *missing),
-        ),
-        err=True,
+        )
     )
     if failed:
         raise click.exceptions.Exit(next(iter(failed.values())).exit_code)
@@ -352,17 +351,17 @@ def _run_each(
     """Run what is not finished yet; yield what failed, and why."""
     for number, each in enumerate(looked, start=1):
         path = out / each.label
-        click.echo(f"\n{number} of {len(looked)}, {each.label}: {each.study.asks}", err=True)
+        campaigns.tell(f"\n{number} of {len(looked)}, {each.label}: {each.study.asks}")
         try:
             own = _options(each.preset, options, each.overrides, each.budget)
             if not has_begun(path):
                 launching.run(replace(own, out=path))
             elif read_campaign(path).status.is_finished:
-                click.echo(f"It is finished: {path}.", err=True)
+                campaigns.tell(f"It is finished: {path}.")
             else:
                 launching.resume(replace(own, resume=path), given=())
         except wording.SteelyardError as error:
-            click.echo(f"error: {each.label}: {error.message}", err=True)
+            campaigns.tell(f"error: {each.label}: {error.message}")
             yield each.label, error
 
 

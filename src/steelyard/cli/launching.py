@@ -341,7 +341,7 @@ def _tell_place(where: Whereabouts, job: ReadyJob | None, options: RunOptions) -
         return
     told = job.told if job is not None else (f"It runs here: {where.why}",) if where.why else ()
     for sentence in told:
-        click.echo(f"{sentence}.", err=True)
+        campaigns.tell(f"{sentence}.")
 
 
 def _exit(code: int) -> None:
@@ -435,7 +435,7 @@ def _print_fitted(text: str, *, err: bool) -> None:
             break_on_hyphens=False,
         )
         text = "\n".join(map(below.fill, text.splitlines()))
-    click.echo(text, err=err)
+    (campaigns.tell if err else click.echo)(text)
 
 
 def resume(options: RunOptions, given: Sequence[str]) -> None:
@@ -572,16 +572,15 @@ def _warn_of_equals(
             )
         if loaded.only_extends(one) or loaded.only_extends(other):
             continue  # it is meant to be the same
-        click.echo(
+        campaigns.tell(
             f"warning: `{other}` does not differ from `{one}`: this compares a configuration with"
-            " itself",
-            err=True,
+            " itself"
         )
 
 
 def _told(options: RunOptions) -> Callable[[str], None]:
     """Return what tells of a look at a cluster, which takes seconds."""
-    return (lambda _: None) if options.quiet else (lambda what: click.echo(what, err=True))
+    return (lambda _: None) if options.quiet else campaigns.tell
 
 
 def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) -> str:

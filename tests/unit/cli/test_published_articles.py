@@ -1,10 +1,12 @@
 """``run article:NAME``: what runs here, what stands in, what is told, and going on."""
 
+import errno
 import json
 import re
 import shutil
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -191,6 +193,23 @@ def test_a_study_that_fails_does_not_stop_the_next(
     assert (
         "matrix: not finished: the disk is full" in (nowhere / "out/article/article.md").read_text()
     )
+
+
+def test_an_article_goes_on_where_nobody_reads_what_it_tells(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Path
+) -> None:
+    """As one campaign does: hours of the others are not lost with the reader."""
+    started, echo = _Started(monkeypatch), click.echo
+
+    def gone(text: str = "", *, err: bool = False, **more: bool) -> None:
+        if err:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        echo(text, **more)
+
+    monkeypatch.setattr(click, "echo", gone)
+    assert invoked("run", "article:003", "--dir", "out", "--no-verdict").exit_code == 0
+    assert started.begun == ["matrix", "storage-stand-in"]
+    assert (nowhere / "out/article/article.md").is_file()
 
 
 def test_where_nothing_runs_the_reasons_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
