@@ -217,8 +217,12 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the caller closed it
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        if not _is_open(number):  # the caller closed it: a record would get what libraries print
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+        if number:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     gc.set_threshold(_OBJECTS)
     # Nothing here is worth numpy's further threads, which take 50 ms to start; no command that
@@ -231,6 +235,14 @@ def main() -> NoReturn:
     code = _outcome()
     _give_up_what_is_unprinted()
     sys.exit(code)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 def _give_up_what_is_unprinted() -> None:

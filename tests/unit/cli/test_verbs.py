@@ -305,6 +305,18 @@ def test_a_closed_stream_is_no_traceback(closed: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-", "<&- >&- 2>&-", ">&- 2>&-"])
+def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path, closed: str) -> None:
+    """Libraries print there, whatever it is: a journal would be damaged."""
+    code = (
+        "import os, sys; from steelyard.cli import main as verbs;"
+        " verbs._outcome = lambda: os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT); verbs.main()"
+    )
+    command = f'{sys.executable} -c "{code}" {tmp_path / "journal"} {closed}'
+    ended = subprocess.run(command, shell=True, capture_output=True, check=False)  # noqa: S602 - our own words
+    assert ended.returncode > 2
+
+
 def test_an_error_that_cannot_be_told_has_its_exit_code() -> None:
     """The disk that takes the messages is full, or whoever read them is gone."""
     command = f"{sys.executable} -m steelyard nonsense 2>/dev/full"
