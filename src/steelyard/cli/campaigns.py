@@ -111,7 +111,7 @@ def named_or_newest(directory: Path | None) -> Path:
             hint="Name its directory, or make one: `steelyard run`.",
         )
     newest = max(begun, key=begun.__getitem__)
-    click.echo(f"the newest campaign: {newest}", err=True)
+    tell(f"the newest campaign: {newest}")
     return newest
 
 

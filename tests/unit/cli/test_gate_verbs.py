@@ -85,6 +85,15 @@ def test_a_gate_judges_what_cannot_be_printed(
     assert (tmp_path / "gate.xml").is_file()
 
 
+def test_a_gate_judges_the_newest_campaign_where_its_name_cannot_be_told(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is named."""
+    a_record(tmp_path / "campaigns" / "c", speed=1.1)
+    monkeypatch.setattr(sys, "stderr", Gone(errno.ENOSPC))
+    assert shell.run("report", "--gate", "faster > 1%")[0] == 10
+
+
 def test_two_campaigns_are_no_gate(shell: Shell, tmp_path: Path) -> None:
     """They were measured at different times."""
     for name in ("one", "two"):
