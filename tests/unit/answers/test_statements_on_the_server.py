@@ -128,6 +128,34 @@ def test_a_call_has_its_own_figures() -> None:
     assert commit.shares == pytest.approx((1 / 1.3, 0.5 / 0.9), rel=0.01)
 
 
+def test_the_time_of_all_statements_holds_those_that_are_not_told() -> None:
+    """Of 60 statements 30 are told; the others, which got slower, are in the sum and in shares."""
+
+    def by_run(run: Run) -> Evidence:
+        calls = whole_transactions(run, RAMP_S)
+        assert calls is not None
+        assert run.evidence is not None
+        rest_s = 0.3e-3 if run.configuration == "t0" else 0.9e-3
+        uses = tuple(
+            StatementUse(
+                text=f"SELECT {number}",
+                calls=calls,
+                seconds=calls * (1e-3 if number < 30 else rest_s),
+                rows=calls,
+                pages_hit=0.0,
+                pages_read=0.0,
+                wal_bytes=0.0,
+            )
+            for number in range(60)
+        )
+        return replace(run.evidence, statements=uses)
+
+    tally = tallies_of(watched(by_run))[0]
+    assert len(tally.statements) == 30
+    assert tally.added.value == pytest.approx(30 * 0.6e-3)
+    assert tally.statements[0].shares == pytest.approx((1 / 39, 1 / 57))
+
+
 def test_each_statement_has_a_verdict_on_the_time_of_its_call() -> None:
     """At a level that all share, so its interval is no narrower than that of one alone."""
     commit, update, select = tallies_of(compared())[0].statements

@@ -186,9 +186,10 @@ def _values(
     """Return what statements used per transaction; NaN where a run of the block was not read.
 
     Returns:
-        Shape (blocks, configurations, statements, figures); 0 where one was not called.
+        Shape (blocks, configurations, statements + 1, figures); 0 where one was not called. The
+        last one is all others together, so that sums are those of all statements.
     """
-    shape = (seen.blocks, len(seen.configurations), len(texts), len(_FIGURES))
+    shape = (seen.blocks, len(seen.configurations), len(texts) + 1, len(_FIGURES))
     values = np.full(shape, np.nan)
     for side, name in enumerate(seen.configurations):
         of_cell = obs.runs_by_block(seen.runs.get((name, cell), ()))
@@ -201,7 +202,7 @@ def _values(
 
 def _of_block(runs: obs.RunsOfBlock, texts: Sequence[str], ramp_s: float) -> FloatArray | None:
     places = {text: place for place, text in enumerate(texts)}
-    total, transactions = np.zeros((len(texts), len(_FIGURES))), 0.0
+    total, transactions = np.zeros((len(texts) + 1, len(_FIGURES))), 0.0
     for run in runs:
         statements = _used(run)
         number_of = obs.whole_transactions(run, ramp_s)
@@ -209,8 +210,8 @@ def _of_block(runs: obs.RunsOfBlock, texts: Sequence[str], ramp_s: float) -> Flo
             return None
         transactions += number_of
         for each in statements:
-            if each.text in places:
-                total[places[each.text]] += [getattr(each, figure) for figure in _FIGURES]
+            place = places.get(each.text, len(texts))
+            total[place] += [getattr(each, figure) for figure in _FIGURES]
     return total / transactions
 
 
@@ -227,7 +228,7 @@ def _tally(
     if not len(whole):
         return
     pair = (_side(whole, asked, asked.negative), _side(whole, asked, asked.positive))
-    judged = judge_times(_ratios(*pair), terms)
+    judged = judge_times(_ratios(*pair)[:, : len(texts)], terms)
     found = [
         _times(text, pair, place, judged[place], len(texts)) for place, text in enumerate(texts)
     ]
@@ -262,7 +263,7 @@ def _ratios(before: FloatArray, after: FloatArray) -> FloatArray:
 def _times(
     text: str, pair: tuple[FloatArray, FloatArray], place: int, judged: JudgedTime, family: int
 ) -> StatementTimes:
-    """Return one statement; both sides have the shape (blocks, statements, figures)."""
+    """Return one statement; both sides have the shape (blocks, statements + 1, figures)."""
     before, after = (side[:, place] for side in pair)
     differences = after[:, _SECONDS] - before[:, _SECONDS]
     return StatementTimes(
