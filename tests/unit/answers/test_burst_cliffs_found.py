@@ -243,6 +243,26 @@ def test_what_no_run_outlasted_is_marked(record: CampaignRecord) -> None:
     assert "burst, not sustained" not in render_markdown(build_document(outlasted))
 
 
+def test_a_long_run_of_another_workload_is_not_the_one_that_was_too_short(
+    record: CampaignRecord,
+) -> None:
+    """That of the reads outlasted the credits, that of the writes failed: it is not 15 minutes."""
+    (reads,) = record.experiment.workloads
+    known = with_credits(record, 600.0)
+    writes = replace(reads, name="writes")
+    two = replace(known, experiment=replace(known.experiment, workloads=(reads, writes)))
+    failed = a_long_run(
+        [1.0],
+        cell=replace(CELL, workload="writes"),
+        measurement=None,
+        validity=Validity.INVALID,
+    )
+    told = finding(analysed(two, a_long_run(falling(left=1.0)), failed), "burst-not-sustained")
+    assert told is not None
+    assert "(writes)" in told.message
+    assert "no run was long" in told.message
+
+
 def test_an_open_loop_does_not_clear_the_mark(record: CampaignRecord) -> None:
     """Credits that last at a rate may still run out at full load, however long it went on."""
     at_a_rate = CellKey(workload="reads", load=Load(clients=1, threads=1, rate_per_s=200.0))

@@ -367,7 +367,11 @@ def _burst_only(
         if not workloads or lasts_s is None:
             continue
         longest = max(
-            (each for each in sustained if each.run.configuration == configuration.name),
+            (
+                each
+                for each in sustained
+                if each.run.configuration == configuration.name and each.workload in workloads
+            ),
             key=lambda each: each.length_s,
             default=None,
         )
