@@ -292,13 +292,15 @@ def test_known_credits_make_no_other_target() -> None:
     ],
 )
 def test_a_machine_on_credits_is_named(record: CampaignRecord, fact: str, named: str) -> None:
-    """By the facts of the machine alone; a run that is long enough answers it."""
+    """By the facts of the machine alone; a run that is long enough answers it, no failed one."""
     facts = (Fact(name="virtualisation", value=fact, subject="machine"),)
     known = replace(record, environment=measurement.Environment(facts=facts, servers=()))
     told = finding(analysed(known), "burstable-machine")
     assert (told is not None) is bool(named)
     assert told is None or named in told.message
     assert finding(analysed(known, a_long_run(falling())), "burstable-machine") is None
+    failed = a_long_run([1.0], measurement=None, validity=Validity.INVALID)
+    assert (finding(analysed(known, failed), "burstable-machine") is not None) is bool(named)
 
 
 @pytest.mark.parametrize(

@@ -413,7 +413,7 @@ def _burstable_machine(
     facts = record.environment.facts if record.environment is not None else ()
     for fact in facts:
         kind = _BURSTABLE.search(fact.value) if fact.name == "virtualisation" else None
-        if kind is not None and all(each.too_short for each in sustained):
+        if kind is not None and all(map(_tells_no_cliff, sustained)):
             yield Finding(
                 code="burstable-machine",
                 severity=Severity.WARNING,
@@ -425,6 +425,11 @@ def _burstable_machine(
                 source="Amazon EC2 User Guide, burstable performance instances",
                 subject="machine",
             )
+
+
+def _tells_no_cliff(long: SustainedSummary) -> bool:
+    """Return whether it failed, or is too short."""
+    return long.tps is None or long.too_short
 
 
 # A guess, and in each of the three questions the same: the larger part decides.
