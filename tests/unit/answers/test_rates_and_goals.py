@@ -242,6 +242,29 @@ def test_runs_without_a_log_say_so() -> None:
     assert found.points[0].achieved is not None
 
 
+def test_a_configuration_without_logs_takes_no_answer_from_the_others() -> None:
+    """The third of three has none: its own rate is not known, those of the two and their ratio."""
+    experiment = an_asking(2)
+    record = a_record_of(experiment)
+    third = replace(experiment.configurations[1], name="t2")
+    silent = tuple(
+        replace(run, configuration="t2", latency=None)
+        for run in record.runs
+        if run.configuration == "t1"
+    )
+    configurations = (*experiment.configurations, third)
+    three = replace(
+        record,
+        experiment=replace(experiment, configurations=configurations),
+        runs=(*record.runs, *silent),
+    )
+    two, found = _goal(_found(record)), _goal(_found(three))
+    assert found.rates[:2] == two.rates
+    assert found.contrasts == two.contrasts
+    assert found.rates[2].reached is None
+    assert (found.rates[2].rates_per_s, found.rates[2].blocks) == ((), 0)
+
+
 def test_there_is_nothing_without_open_loops_or_in_a_look() -> None:
     """Closed loops alone have no such part, and no decision waits for it."""
     closed = an_experiment(configurations=2, loads=2)

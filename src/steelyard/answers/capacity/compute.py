@@ -369,25 +369,26 @@ def _answers(
     sides = [t for t in configurations if all((t, cell) in blocks for cell in cells)]
     rungs = {t: {rate: _rung(blocks, t, cells) for rate, cells in ladder.items()} for t in sides}
     known = _known(rungs)
+    heard = [t for t in sides if known[t]]
     told = [
         rate
         for rate in ladder
-        if all(_pooling([_totals(known[t].get(rate, ()))], goal.share) for t in sides)
+        if heard and all(_pooling([_totals(known[t].get(rate, ()))], goal.share) for t in heard)
     ]
-    size = _pooling([_totals(known[t][rate]) for t in sides for rate in told], goal.share)
+    size = _pooling([_totals(known[t][rate]) for t in heard for rate in told], goal.share)
     by_side: dict[str, list[Crossing]] = {}
     if size is not None:
-        by_side = {t: _crossings(told, goal, known[t], size) for t in sides}
+        by_side = {t: _crossings(told, goal, known[t], size) for t in heard}
     goals = [
         GoalRate(
             configuration=t,
             workload=first.workload,
             load=pool,
-            rates_per_s=tuple(told),
+            rates_per_s=tuple(told) if t in heard else (),
             reached=goal_rate(by_side[t], LEVEL) if t in by_side else None,
             blocks=max(map(len, known[t].values()), default=0),
-            pooled=size or 0,
-            untold=tuple(rate for rate in ladder if rate not in told),
+            pooled=(size or 0) if t in heard else 0,
+            untold=tuple(rate for rate in ladder if t not in heard or rate not in told),
         )
         for t in sides
     ]
@@ -425,8 +426,12 @@ _Rungs = dict[float, list[_Taken]]  # by rate; the same blocks at each
 
 
 def _known(rungs: Mapping[str, Mapping[float, _Taken_by_block]]) -> dict[str, _Rungs]:
-    """Return the blocks that were logged at all rates on all sides, without rates never logged."""
-    every = [each for side in rungs.values() for each in side.items()]
+    """Return the blocks that were logged at all rates on all sides, without rates never logged.
+
+    A side without any log tells nothing, and takes nothing from the others.
+    """
+    heard = {name for name, side in rungs.items() if any(map(any, side.values()))}
+    every = [each for name in heard for each in rungs[name].items()]
     silent = {rate for rate, parts in every if not any(parts)}
     kept = [parts for rate, parts in every if rate not in silent]
     whole = [all(parts) for parts in zip(*kept, strict=True)]
@@ -434,7 +439,7 @@ def _known(rungs: Mapping[str, Mapping[float, _Taken_by_block]]) -> dict[str, _R
         configuration: {
             rate: [part for part, counts in zip(parts, whole, strict=True) if counts and part]
             for rate, parts in side.items()
-            if rate not in silent
+            if configuration in heard and rate not in silent
         }
         for configuration, side in rungs.items()
     }
