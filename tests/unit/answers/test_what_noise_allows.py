@@ -140,6 +140,28 @@ def test_a_precision_has_one_level_at_every_look() -> None:
     assert precision.value < verdicts.value
 
 
+@pytest.mark.parametrize("stop", [{"width": 0.01}, {"blocks": 6}])
+def test_both_tables_look_as_the_experiment_does(stop: dict[str, float]) -> None:
+    """At a width or after a number of blocks there is one level, in the table of designs, too."""
+    floor = floor_of(a_campaign(twin(loads=1, **stop)))
+    seen = floor.workloads[0].comparisons[0].expected[1]
+    (design,) = floor.designs
+    level = result_level(
+        stopping_rule(results=1, first_look=4, max_blocks=11, precision=0.01), seen.blocks
+    )
+    assert level is not None
+    assert seen.half_width is not None
+    expected = half_width(floor.workloads[0].comparisons[0].contrast_sd.value, 11, level)
+    assert seen.half_width.value == pytest.approx(expected)
+    assert design.half_width[20] == pytest.approx(expected)
+
+
+def test_no_fewer_blocks_are_foretold_than_can_be_asked_for() -> None:
+    """A number of blocks is three at the least, however plain the effect is."""
+    needed_s = floor_of(a_campaign(twin(blocks=6))).designs[0].needed_s
+    assert all(seconds is None or seconds >= 60.0 + 3 * 100.0 for seconds in needed_s.values())
+
+
 def test_a_single_load_is_shown_once() -> None:
     """Its cell is its result."""
     assert len(floor_of(a_campaign(twin(loads=1))).workloads[0].comparisons) == 1

@@ -45,7 +45,13 @@ from steelyard.stats.noise import (
     unit_contrasts,
 )
 from steelyard.stats.planning import contrast_sd, half_width, width_ratio
-from steelyard.stats.spending import cell_level, first_look_of, result_level, stopping_rule
+from steelyard.stats.spending import (
+    FIXED_FROM,
+    cell_level,
+    first_look_of,
+    result_level,
+    stopping_rule,
+)
 from steelyard.stats.turns import (
     TurnNoiseParts,
     TurnNoiseSample,
@@ -370,6 +376,8 @@ def _terms(
         budget_s=twin.stop.budget_s,
         max_blocks=0,
         first_look=first_look_of(twin.configurations),
+        precision=twin.stop.width,
+        is_fixed=twin.stop.blocks is not None,
     )
 
 
@@ -393,7 +401,10 @@ def _design_sight(
 def _half_at(terms: OutlookTerms, deviation: float, minutes: int) -> float | None:
     """Return the half-width at the last look of a campaign of so many minutes."""
     left_s = minutes * SECONDS_PER_MINUTE - terms.preparation_s
-    looks = looks_of(terms.rule(max(math.floor(left_s / terms.block_s), 0)))
+    blocks = max(math.floor(left_s / terms.block_s), 0)
+    if terms.is_fixed and blocks < FIXED_FROM:
+        return None
+    looks = looks_of(terms.rule(blocks))
     return half_width(deviation, looks[-1].blocks, looks[-1].level) if looks else None
 
 
@@ -796,12 +807,15 @@ def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None
     """Return the level of the last look at so many blocks, in the experiment itself."""
     twin = experiment.twin_of
     assert twin is not None  # noqa: S101 - only a twin has a noise floor
-    looks = min(blocks, _MOST_LOOKS)
+    looks, is_fixed = min(blocks, _MOST_LOOKS), twin.stop.blocks is not None
+    if is_fixed and looks < FIXED_FROM:
+        return None
     rule = stopping_rule(
         results=len(experiment.workloads) * twin.results,
         first_look=first_look_of(twin.configurations),
         max_blocks=looks,
         precision=twin.stop.width,
+        blocks=looks if is_fixed else None,
     )
     if pooled:
         return result_level(rule, looks)

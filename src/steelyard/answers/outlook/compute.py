@@ -33,7 +33,13 @@ from steelyard.stats.planning import (
     look_half_width,
     simulated,
 )
-from steelyard.stats.spending import PRECISION_FROM, has_many_cells, look_levels, stopping_rule
+from steelyard.stats.spending import (
+    FIXED_FROM,
+    PRECISION_FROM,
+    has_many_cells,
+    look_levels,
+    stopping_rule,
+)
 
 EFFECTS = (0.01, 0.02, 0.03, 0.05, 0.10)
 HALF, MOST = 0.5, 0.9  # the shares of campaigns that the minutes are given for
@@ -247,7 +253,8 @@ def _drift(effect: float, deviation: float) -> float:
 def _blocks_needed(terms: OutlookTerms, drift: float, *, pooled: bool) -> float | None:
     """Return the blocks of the shortest plan in which nine in ten campaigns call the effect."""
     cells = None if pooled else terms.shape.cells
-    first = terms.rule(0).first_look if pooled else terms.rule(0).cell_first_look
+    rule = terms.rule(FIXED_FROM)
+    first = rule.first_look if pooled else rule.cell_first_look
     plans = [blocks for blocks in _SEARCHED if blocks >= first]
     needed = [_drift_needed(terms.rule(plans[-1]), cells, terms.contrasts)]
     if drift < needed[0]:
