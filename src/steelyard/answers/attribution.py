@@ -293,11 +293,13 @@ def warnings(attribution: Attribution) -> tuple[str, ...]:
 def _standing_out(analysis: CampaignAnalysis) -> Iterator[doc.BulletList]:
     """Yield the synergies that are there, in words: main effects alone would mislead then."""
     found = _effects(analysis)
+    is_told = any(effect.family is EffectFamily.ADDED_ALONE for effect in found)
+    read = "read added alone and removed last, not the main effects"
+    averages = "their main effects are averages, and a campaign of these two tells each alone"
     items = tuple(
         f"{effect.workload}: {effect.name} together do {doc.effect_value(effect.effect)}"
-        f" {doc.effect_interval(effect.effect)} ({doc.CONFIDENCE}) {_word(effect)}: read added"
-        " alone and"
-        " removed last, not the main effects"
+        f" {doc.effect_interval(effect.effect)} ({doc.CONFIDENCE}) {_word(effect)}:"
+        f" {read if is_told else averages}"
         for effect in found
         if effect.family is EffectFamily.SYNERGY and _sign(effect.effect)
     )

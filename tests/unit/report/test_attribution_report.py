@@ -69,6 +69,17 @@ def test_what_cannot_be_told_apart(kind: AttributionKind, factors: int, said: st
     assert any(said in limit for limit in told["limits"])
 
 
+def test_a_fraction_sends_nobody_to_effects_that_it_lacks() -> None:
+    """Of five factors a synergy shows, but nothing added alone or removed last."""
+    for factors, is_told in ((3, True), (5, False)):
+        analysis = factored(factors, clients=(8,))
+        kinds = {row[1] for row in table(analysis)}
+        page = render_markdown(build_document(analysis))
+        assert "huge-pages x buffers together do" in page
+        assert ("added alone" in kinds) is is_told
+        assert ("read added alone and removed last" in page) is is_told
+
+
 def test_a_full_factorial_warns_of_nothing() -> None:
     """What it cannot do (be sure that there is no synergy) is among the limits."""
     assert warnings(factored(2)) == ""
