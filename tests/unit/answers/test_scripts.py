@@ -213,6 +213,17 @@ def test_blocks_without_an_execution_are_said() -> None:
     assert found["rare"].reason == "a side did not complete it in 3 blocks of 12"
 
 
+def test_blocks_without_a_log_are_not_called_incomplete() -> None:
+    """Of three blocks of one side nobody knows whether the script was completed."""
+    record = a_scripted_record({"a": 0.1, "b": 0.0})
+    runs = tuple(
+        replace(run, latency=None) if run.configuration == "t1" and run.block < 3 else run
+        for run in record.runs
+    )
+    (result,) = analyse(replace(record, runs=runs)).results
+    assert {each.reason for each in result.scripts} == {"a side was not logged in 3 blocks of 12"}
+
+
 def test_before_the_first_interim_result_there_is_no_verdict() -> None:
     """An estimate is shown, without an interval and without a word for it."""
     early = a_scripted_record({"a": 0.3, "b": 0.0}, blocks=3, status=Status.RUNNING)

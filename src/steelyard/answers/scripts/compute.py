@@ -31,6 +31,7 @@ from steelyard.core.wording import MS_PER_S, SECONDS_PER_MINUTE, US_PER_S
 from steelyard.report.document import count
 from steelyard.stats.histogram import Histogram, from_text
 from steelyard.stats.intervals import (
+    BoolArray,
     FloatArray,
     block_interval,
     block_p_value,
@@ -128,6 +129,7 @@ class _Times:
         counts: Same shape: executions.
         quartiles: Shape (configurations,): between the quartiles of all executions, over their
             median; NaN where it is not known.
+        is_logged: Same shape as ``logs``: every run of the block has a log.
         is_cut: A median is longer than turns can tell.
         executions: By block and configuration, in a given order, shape (executions,): s; empty
             if scripts were drawn.
@@ -138,6 +140,7 @@ class _Times:
     logs: FloatArray
     counts: FloatArray
     quartiles: FloatArray
+    is_logged: BoolArray
     is_cut: bool
     executions: "tuple[tuple[FloatArray, ...], ...]"
 
@@ -206,7 +209,7 @@ def script_results(
             minutes_to_decide=judged.minutes_to_decide,
             plan_differs=_differs(plans.get(times.script, {}), contrast, seen.configurations),
             used=used[times.script],
-            reason=_reason(times, judged, seen.blocks),
+            reason=_reason(times, judged, contrast),
         )
         for times, judged in zip(every, judge_times(ratios, terms), strict=True)
     )
@@ -222,13 +225,14 @@ def titles_of(names: Sequence[str]) -> dict[str, str]:
 def _times(seen: obs.Observations, cell: CellKey, script: str) -> _Times:
     shape = (seen.blocks, len(seen.configurations))
     logs, counts = np.full(shape, np.nan), np.zeros(shape)
-    quartiles, is_cut = np.full(shape[1], np.nan), False
+    quartiles, is_logged, is_cut = np.full(shape[1], np.nan), np.zeros(shape, dtype=bool), False
     executions = [[_NO_TIMES] * shape[1] for _ in range(shape[0])]
     for side, name in enumerate(seen.configurations):
         blocks = obs.runs_by_block(seen.runs.get((name, cell), ()))[: seen.blocks]
         logged = [_logged(runs, script) for runs in blocks]
         for row, texts in enumerate(logged):
             summary = _summary(texts)
+            is_logged[row, side] = all(run.latency is not None for run in blocks[row])
             limits = [run.latency.told_to_s for run in blocks[row] if run.latency is not None]
             told_to_s = min((each for each in limits if each is not None), default=np.inf)
             counts[row, side] = summary.executions
@@ -245,6 +249,7 @@ def _times(seen: obs.Observations, cell: CellKey, script: str) -> _Times:
         logs=logs,
         counts=counts,
         quartiles=quartiles,
+        is_logged=is_logged,
         is_cut=is_cut,
         executions=tuple(map(tuple, executions)),
     )
@@ -338,14 +343,18 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _reason(times: _Times, judged: JudgedTime, blocks: int) -> str:
+def _reason(times: _Times, judged: JudgedTime, contrast: obs.ResultContrast) -> str:
     """Return the limit of a script's interval other than noise; may be empty."""
     if times.is_cut:
         return "its median is too long for turns"
-    if judged.blocks < blocks:
-        without = count(blocks - judged.blocks, "block")
-        return f"a side did not complete it in {without} of {blocks}"
-    return ""
+    blocks, sides = len(times.logs), [*contrast.negative, *contrast.positive]
+    unlogged = blocks - int(times.is_logged[:, sides].all(axis=1).sum())
+    missing = {
+        "a side was not logged": unlogged,
+        "a side did not complete it": blocks - judged.blocks - unlogged,
+    }
+    told = (f"{why} in {count(n, 'block')} of {blocks}" for why, n in missing.items() if n > 0)
+    return "; ".join(told)
 
 
 _Plans = Mapping[str, tuple[StatementPlan, ...]]  # by configuration
