@@ -400,6 +400,7 @@ _LAGS = 6  # bins over which noise may hang together
 _WINSOR = 3.0
 _MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values
 _LEAST_VARIANCE = 1e-10
+_FEW = 10.0  # 1/s: whole numbers of a second are then a tenth apart, as much as a drop
 _BAI = 11.0  # half-width of Bai's 95 % interval for the time of a break, in v / d^2
 _LATER_HIGHS = 0.1  # share of smoothed bins that may be on the wrong side of the middle
 _EARLIER_LOWS = 0.2
@@ -420,11 +421,11 @@ class CliffScan:
         drop: Fraction by which the median rate fell; negative when it rose.
         at_s: Seconds from the start of the series.
         at_low_s: Lower bound of about 95 % for ``at_s``; ``at_high_s`` the upper one.
-        burst: Median rate before the drop, 1/s.
+        burst: Median over bins of the rate before the drop, 1/s.
         burst_bounds: Interval of about 95 % for it.
         burst_mean: Mean rate of all seconds before the drop, 1/s, the first ones too: it says what
             was taken out of a bucket, stalls and all.
-        sustained: Median rate after it, 1/s.
+        sustained: The same after it, 1/s.
         sustained_bounds: Interval of about 95 % for it.
         late: The split is in the last quarter, or at the last place of a series of less than 260 s
             where one can be: a longer run would tell more.
@@ -490,8 +491,9 @@ def scan_for_cliff(rates: FloatArray) -> CliffScan:
             first 20 are left out, and a last part that fills no bin of 10 s.
 
     Returns:
-        One split of the logarithms of the bins' medians, where the CUSUM is largest. Its z rests
-        on a long-run variance (Bartlett, 6 bins) of the residuals, winsorised at 3 MAD. False
+        One split of the logarithms of the bins' medians, where the CUSUM is largest; of their
+        means, where the middle of the series is below 10 a second. Its z rests on a long-run
+        variance (Bartlett, 6 bins) of the residuals, winsorised at 3 MAD. False
         alarms on series of 15 minutes without a drop: at most 3 %.
 
     Raises:
@@ -537,11 +539,17 @@ def _around(level: float, variance: float, bins: int) -> Bounds:
 
 
 def _levels(rates: FloatArray) -> FloatArray:
-    """Return the logarithms of the medians of the bins; less than one a second counts as one."""
+    """Return the logarithms of the bins' medians, less than one a second counting as one.
+
+    Of a few a second a median is one of few whole numbers: there they are the bins' means, and less
+    than one in a bin counts as one. Simulated: 3 a second that fall to 0.3 were called 1 a second.
+    """
     kept = rates[SKIPPED_S:]
     count = len(kept) // BIN_S
-    medians = np.median(kept[: count * BIN_S].reshape(count, BIN_S), axis=1)
-    return np.asarray(np.log(np.maximum(medians, 1.0)))
+    bins = kept[: count * BIN_S].reshape(count, BIN_S)
+    if np.median(bins) < _FEW:
+        return np.asarray(np.log(np.maximum(bins.mean(axis=1), 1.0 / BIN_S)))
+    return np.asarray(np.log(np.maximum(np.median(bins, axis=1), 1.0)))
 
 
 def _split(levels: FloatArray) -> tuple[int, float]:

@@ -151,6 +151,15 @@ def test_it_is_said_whether_the_blocks_were_in_the_burst(
     assert where in told.message
 
 
+def test_a_few_a_second_keep_their_digits(record: CampaignRecord) -> None:
+    """What lasts of slow transactions is neither 0 nor 1 a second."""
+    rng = np.random.default_rng(1)
+    rates = [float(rng.poisson(3.0 if second < FALLS_AT_S else 0.3)) for second in range(900)]
+    told = finding(analysed(record, a_long_run(rates)), "burst-cliff")
+    assert told is not None
+    assert 0.15 < float(told.remedy.split()[0]) < 0.45
+
+
 def test_a_steady_run_says_nothing(record: CampaignRecord) -> None:
     """No cliff, no finding, no second table."""
     analysis = analysed(record, a_long_run(falling(left=1.0)))

@@ -48,6 +48,23 @@ def test_a_steady_run_has_none() -> None:
     assert not any(scan_for_cliff(series(seed)).found for seed in range(50))
 
 
+@pytest.mark.parametrize(("before", "after"), [(3.0, 0.3), (2.0, 0.8), (0.8, 0.2)])
+def test_a_slow_workload_has_the_rate_that_it_has(before: float, after: float) -> None:
+    """Of whole numbers of a second the medians were 1, exactly so, whatever the rate fell to."""
+    rng = np.random.default_rng(1)
+    scans = [
+        scan_for_cliff(np.r_[rng.poisson(before, 400), rng.poisson(after, 500)].astype(float))
+        for _ in range(50)
+    ]
+    found = [scan for scan in scans if scan.found]
+    assert len(found) >= 45
+    assert np.median([scan.sustained for scan in found]) == pytest.approx(after, rel=0.1)
+    held = [scan.sustained_bounds[0] <= after <= scan.sustained_bounds[1] for scan in found]
+    assert np.mean(held) >= 0.7
+    steady = [scan_for_cliff(rng.poisson(after, SECONDS).astype(float)) for _ in range(50)]
+    assert sum(scan.found for scan in steady) <= 2
+
+
 def test_a_rise_is_no_cliff() -> None:
     """Warming up is the opposite."""
     rates = series()

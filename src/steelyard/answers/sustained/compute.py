@@ -24,7 +24,7 @@ from steelyard.core.measurement import Measurement, Quantity, SustainedRun, Wait
 from steelyard.core.quantities import BOUNDS, SECONDS, Computed, Named
 from steelyard.core.schedule import CLIENTS, THREADS, ConfigurationName, WorkloadName
 from steelyard.core.wording import format_duration, format_share
-from steelyard.report.document import between
+from steelyard.report.document import between, rate
 from steelyard.stats.capacity import (
     LEAST_DROP,
     LEAST_S,
@@ -277,12 +277,12 @@ def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
 
 
 def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
-    at, lasts = cliff.at, f"{cliff.sustained_tps.value:,.0f}"
+    at, lasts = cliff.at, _told(cliff.sustained_tps.value)
     return _warning(
         long,
         "burst-cliff",
         f"the rate fell by {format_share(cliff.drop)} after {at.value:,.0f} s of the long run"
-        f" ({between(at, '{:,.0f}'.format)}), from {cliff.burst_tps.value:,.0f} to"
+        f" ({between(at, '{:,.0f}'.format)}), from {_told(cliff.burst_tps.value)} to"
         f" {lasts} {many} a second, and stayed there, as when burst credits have run"
         f" out{_slices(cliff)}",
         f"{lasts} a second is what lasts: plan with it. To confirm a bucket of"
@@ -301,8 +301,16 @@ def _apart(long: SustainedSummary, rates: RatesApart, many: str) -> Finding:
     )
 
 
+def _told(per_s: float) -> str:
+    """Return a rate in whole numbers; a small one with its digits, which are what it is."""
+    return f"{per_s:,.0f}" if per_s >= _WHOLE_FROM else rate(per_s)
+
+
+_WHOLE_FROM: Final = 10.0  # 1/s
+
+
 def _range(rates: tuple[float, float]) -> str:
-    least, most = (f"{rate:,.0f}" for rate in rates)
+    least, most = map(_told, rates)
     return least if least == most else f"{least} to {most}"
 
 
@@ -311,8 +319,8 @@ def _discarded(long: SustainedSummary, drop: BurstCliff) -> Finding:
         long,
         "cliff-of-a-discarded-try",
         f"the rate fell by {format_share(drop.drop)} after {drop.at.value:,.0f} s of a try of the"
-        f" long run that was discarded, from {drop.burst_tps.value:,.0f} to"
-        f" {drop.sustained_tps.value:,.0f} a second, and in the try that counts it did not fall",
+        f" long run that was discarded, from {_told(drop.burst_tps.value)} to"
+        f" {_told(drop.sustained_tps.value)} a second, and in the try that counts it did not fall",
         "It may have begun after the burst: repeat it with full credits on a quiet machine.",
     )
 
@@ -321,7 +329,7 @@ def _slices(cliff: BurstCliff) -> str:
     if cliff.runs_tps is None:
         return ""
     where = "within the burst" if cliff.runs_were_burst else "below the burst already"
-    return f"; the slices of the blocks before ({cliff.runs_tps:,.0f}) were measured {where}"
+    return f"; the slices of the blocks before ({_told(cliff.runs_tps)}) were measured {where}"
 
 
 def _unsettled(long: SustainedSummary) -> Finding:
@@ -396,8 +404,8 @@ def _longest(long: SustainedSummary | None) -> str:
     if long is None or not long.length_s:
         return "no run was long"
     load = long.run.cell.load
-    rate = "" if load.rate_per_s is not None else " of the capacity"
-    at = f" at {load.rate_label}{rate}, not at full load" if load.is_open else ""
+    share = "" if load.rate_per_s is not None else " of the capacity"
+    at = f" at {load.rate_label}{share}, not at full load" if load.is_open else ""
     return f"the longest run took {format_duration(long.length_s)}{at}"
 
 
