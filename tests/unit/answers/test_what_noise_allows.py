@@ -80,6 +80,16 @@ def test_blocks_are_counted_from_what_they_took() -> None:
     assert halves == sorted(halves, reverse=True)
 
 
+def test_clearing_up_and_preparing_again_are_no_part_of_a_block() -> None:
+    """Servers of a provider take minutes to go; a try that was thrown away is time of blocks."""
+    record = a_campaign(twin())
+    blocks = tuple(replace(each, lasted_s=90.0) for each in record.blocks)
+    void = replace(blocks[3], complete=False, lasted_s=40.0)
+    known = replace(record, blocks=(*blocks[:3], void, *blocks[3:]), elapsed_s=4000.0)
+    assert floor_of(known).block_s == pytest.approx((20 * 90.0 + 40.0) / 20)
+    assert floor_of(replace(record, elapsed_s=4060.0)).block_s == pytest.approx(200.0)
+
+
 def test_more_configurations_take_longer_blocks_and_smaller_levels() -> None:
     """The half-width is that of the experiment itself, not of its twin with two arms."""
     two, four = (floor_of(a_campaign(twin(n))) for n in (2, 4))

@@ -554,9 +554,16 @@ def _difference(comparison: Comparison) -> Finding:
 
 
 def _block_s(record: campaign.CampaignRecord, plan: campaign.CampaignPlan, blocks: int) -> float:
-    """Return the seconds one block took, as planned where that is not known."""
+    """Return the seconds one block took, as planned where that is not known.
+
+    Tries that were thrown away are in it; what a resumed campaign prepared again and the clearing
+    up at the end are not, as far as the record says how long blocks lasted.
+    """
     if record.planned_at_s is None or not blocks:
         return plan.block_s
+    lasted_s = [each.lasted_s for each in record.blocks if each.lasted_s is not None]
+    if all(each.lasted_s is not None for each in record.blocks if each.complete):
+        return max(sum(lasted_s) / blocks, 1.0)
     return max((record.elapsed_s - record.planned_at_s) / blocks, 1.0)
 
 
