@@ -8,6 +8,7 @@ from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.capacity.compute import Goal, OpenLoops, RatePoint, _Taken, open_loops
+from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.latency.compute import Basis, Timed, campaign_latency
 from steelyard.core.campaign import CampaignRecord, CellRate
 from steelyard.core.experiment import Experiment
@@ -187,6 +188,14 @@ def test_neighbouring_blocks_are_added_up_where_one_has_too_few() -> None:
     told = found.points[0].at(Timed.LATENCY, 0.99)
     assert told is not None
     assert told.value_s is None  # 480 of 1000
+
+
+def test_pooled_blocks_say_from_how_many_on_there_is_an_interval() -> None:
+    """Twelve blocks that are added up in threes are four: it takes eighteen, not six."""
+    record = a_record_of(an_asking(), number=40)
+    assert [rate.pooled for rate in _goal(_found(record)).rates] == [3, 3]
+    (told,) = rate_answers(analyse(record))
+    assert all("no interval below 18 blocks" in item for item in told.items)
 
 
 def test_too_few_transactions_are_no_answer() -> None:

@@ -202,6 +202,7 @@ class GoalContrast:
             else.
         censored: The rate of one of the two lies beyond what was measured, or between blocks on
             both sides of it: the ratio itself is not known.
+        pooled: Neighbouring blocks that were added up for each percentile.
     """
 
     workload: WorkloadName
@@ -228,6 +229,7 @@ class GoalContrast:
     blocks: int
     beyond: int = 0
     censored: bool = False
+    pooled: int = 1
 
     @property
     def is_open(self) -> bool:
@@ -415,6 +417,7 @@ def _contrast(
         blocks=baseline.blocks,
         beyond=int(sides[0]) if len(set(sides)) == 1 else 0,
         censored=any(_is_censored(goal.reached) for goal in (baseline, configuration)),
+        pooled=baseline.pooled,
     )
 
 

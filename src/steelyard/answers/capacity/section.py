@@ -32,7 +32,7 @@ from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
 
 TITLE = "Capacity and rates"
 NOT_ENOUGH = f"not enough {MANY}"
-_NO_INTERVAL = "no interval below 6 blocks"
+_LEAST_BLOCKS = 6  # below, signed ranks have no bounds at 95 %
 _SPLIT = "undecided, as many blocks lie below all measured rates as above them"
 _NEEDED = (Timed.LATENCY, 0.99)  # the others are left out first where a table is too wide
 _TIMES = (
@@ -122,29 +122,38 @@ def _told(goal: GoalRate) -> str:
     if reached.value is None:
         return f"{_SPLIT}, {_between(goal, reached)}"
     if reached.value == math.inf:
-        return f"above {rate(highest)}/s, the highest rate that was measured{_open_low(reached)}"
+        return (
+            f"above {rate(highest)}/s, the highest rate that was measured{_open_low(goal, reached)}"
+        )
     if reached.value == -math.inf:
-        return f"below {rate(lowest)}/s, the lowest rate that was measured{_open_high(reached)}"
+        return (
+            f"below {rate(lowest)}/s, the lowest rate that was measured{_open_high(goal, reached)}"
+        )
     return f"about {rate(reached.value)}/s, {_between(goal, reached)}"
 
 
-def _open_low(reached: Reached) -> str:
+def _no_interval(of: GoalRate | GoalContrast) -> str:
+    """Return from how many blocks on there is one; pooled ones count together as one."""
+    return f"no interval below {_LEAST_BLOCKS * max(of.pooled, 1)} blocks"
+
+
+def _open_low(goal: GoalRate, reached: Reached) -> str:
     if reached.low is None:
-        return f" ({_NO_INTERVAL})"
+        return f" ({_no_interval(goal)})"
     told = math.isfinite(reached.low)
     return f" (at least {rate(reached.low)}/s with {doc.CONFIDENCE})" if told else ""
 
 
-def _open_high(reached: Reached) -> str:
+def _open_high(goal: GoalRate, reached: Reached) -> str:
     if reached.high is None:
-        return f" ({_NO_INTERVAL})"
+        return f" ({_no_interval(goal)})"
     told = math.isfinite(reached.high)
     return f" (at most {rate(reached.high)}/s with {doc.CONFIDENCE})" if told else ""
 
 
 def _between(goal: GoalRate, reached: Reached) -> str:
     if reached.low is None or reached.high is None:
-        return _NO_INTERVAL
+        return _no_interval(goal)
     return f"[{_low(goal, reached.low)}, {_high(goal, reached.high)}]"
 
 
@@ -164,7 +173,7 @@ def _ratio(contrast: GoalContrast) -> str:
         return f"not comparable, both lie {where} the measured rates"
     value = "" if ratio.value is None else format_log_ratio(ratio.value)
     if ratio.low is None and not contrast.censored:
-        return f"{value}, {_NO_INTERVAL}"
+        return f"{value}, {_no_interval(contrast)}"
     if low is None and high is None:
         return f"undecided with {doc.count(contrast.blocks, 'block')}"
     if high is None:
