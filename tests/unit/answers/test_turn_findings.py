@@ -22,7 +22,7 @@ from steelyard.answers.turns import (
 )
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.schedule import Load
+from steelyard.core.schedule import Load, Mode
 
 RULES = ("carry-over", "still-warming")
 
@@ -261,3 +261,11 @@ def test_in_sub_blocks_each_is_checked_beside_its_own_baseline(
     assert found["t1"].is_suspect
     assert not found["t2"].is_suspect
     assert found["t2"].blocks > 0
+
+
+def test_a_baseline_of_each_sub_block_makes_no_more_starts_of_the_others() -> None:
+    """It was started twice in each of 12 blocks, `t1` and `t2` once."""
+    record = in_two_sub_blocks()
+    assert record.plan is not None
+    alternating = replace(record, plan=replace(record.plan, mode=Mode.ALTERNATING))
+    assert "12 starts of each configuration's server" in analyse(alternating).unit

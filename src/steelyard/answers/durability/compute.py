@@ -415,7 +415,7 @@ def replication_unit(
     here = any(configuration.target.is_here for configuration in experiment.configurations)
     places = {"on this machine": here, "in the Kubernetes cluster": pods}
     place = f" {' and '.join(place for place, is_used in places.items() if is_used)}"
-    starts = _starts(seen, experiment.baseline)
+    starts = _starts(seen)
     if plan.mode is Mode.ALTERNATING:
         what = (
             f"{count(starts, 'start')} of each configuration's server{place}, up together and"
@@ -451,7 +451,7 @@ def _not_two(experiment: Experiment) -> str:
 
 def _at_endpoints(seen: obs.Observations, plan: CampaignPlan, experiment: Experiment) -> str:
     """Return the sentence for servers that Steelyard did not start."""
-    starts = _starts(seen, experiment.baseline)
+    starts = _starts(seen)
     targets = {configuration.target for configuration in experiment.configurations}
     several = len(targets) > 1
     if any(target.is_made for target in targets):
@@ -480,9 +480,12 @@ def _at_endpoints(seen: obs.Observations, plan: CampaignPlan, experiment: Experi
     return f"{what}, {data}; {limits}"
 
 
-def _starts(seen: obs.Observations, configuration: str) -> int:
-    """Return in how many starts a configuration was measured."""
-    return len({(run.block, run.attempt, run.start) for run in seen.runs_of(configuration)})
+def _starts(seen: obs.Observations) -> int:
+    """Return the starts of each configuration; the baseline of sub-blocks has more."""
+    return min(
+        len({(run.block, run.attempt, run.start) for run in seen.runs_of(configuration)})
+        for configuration in seen.configurations
+    )
 
 
 Runs = Mapping[tuple[str, CellKey], Sequence[Run]]
