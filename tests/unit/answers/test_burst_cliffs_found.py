@@ -269,7 +269,19 @@ def test_a_long_run_of_another_workload_is_not_the_one_that_was_too_short(
     told = finding(analysed(two, a_long_run(falling(left=1.0)), failed), "burst-not-sustained")
     assert told is not None
     assert "(writes)" in told.message
-    assert "no run was long" in told.message
+    assert "no run that counts was long" in told.message
+
+
+def test_an_invalid_run_does_not_clear_the_mark(record: CampaignRecord) -> None:
+    """What took its seconds need not have been the server, so it outlasted nothing."""
+    long = a_long_run(falling(left=1.0), validity=Validity.INVALID)
+    analysis = analysed(with_credits(record, 600.0), long)
+    assert analysis.answer(within_bursts) == {("slow", "reads")}
+    told = finding(analysis, "burst-not-sustained")
+    assert told is not None
+    assert "no run that counts was long" in told.message
+    suspect = replace(long, validity=Validity.SUSPECT)
+    assert not analysed(with_credits(record, 600.0), suspect).answer(within_bursts)
 
 
 def test_an_open_loop_does_not_clear_the_mark(record: CampaignRecord) -> None:

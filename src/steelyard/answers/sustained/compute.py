@@ -378,7 +378,9 @@ def _burst_only(
             (
                 each
                 for each in sustained
-                if each.run.configuration == configuration.name and each.workload in workloads
+                if each.run.configuration == configuration.name
+                and each.workload in workloads
+                and each.validity is not Validity.INVALID
             ),
             key=lambda each: each.length_s,
             default=None,
@@ -402,7 +404,7 @@ def _burst_only(
 def _longest(long: SustainedSummary | None) -> str:
     """Return what the longest run did not show; at a rate it takes less than full load does."""
     if long is None or not long.length_s:
-        return "no run was long"
+        return "no run that counts was long"
     load = long.run.cell.load
     share = "" if load.rate_per_s is not None else " of the capacity"
     at = f" at {load.rate_label}{share}, not at full load" if load.is_open else ""
@@ -546,7 +548,7 @@ def within_bursts(grounds: Grounds) -> frozenset[tuple[str, str]]:
     outlasted = {
         (each.run.configuration, each.run.cell.workload)
         for each in grounds.analysis.answer(long_runs) or ()
-        if each.tps is not None and not each.burst_only
+        if each.validity is not Validity.INVALID and not each.burst_only
     }
     return frozenset(
         (configuration.name, workload.name)
