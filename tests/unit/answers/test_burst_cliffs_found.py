@@ -17,6 +17,7 @@ from steelyard.answers.sustained.compute import (
     long_runs,
     within_bursts,
 )
+from steelyard.answers.sustained.section import what_lasts
 from steelyard.core import measurement
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Fact, Finding, Validity
@@ -149,6 +150,16 @@ def test_it_is_said_whether_the_blocks_were_in_the_burst(
     told = finding(analysed(record, a_long_run(rates)), "burst-cliff")
     assert told is not None
     assert where in told.message
+
+
+def test_nobody_is_told_to_plan_with_an_invalid_run(record: CampaignRecord) -> None:
+    """Its drop is told, and that it is to be repeated; where it is read first it is called so."""
+    analysis = analysed(record, a_long_run(falling(), validity=Validity.INVALID))
+    told = finding(analysis, "burst-cliff")
+    assert told is not None
+    assert told.remedy.startswith("This run is invalid: repeat it")
+    (first,) = what_lasts(analysis)
+    assert "the run is invalid" in str(first.blocks[0])
 
 
 def test_a_few_a_second_keep_their_digits(record: CampaignRecord) -> None:

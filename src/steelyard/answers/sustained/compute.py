@@ -278,6 +278,12 @@ def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
 
 def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
     at, lasts = cliff.at, _told(cliff.sustained_tps.value)
+    remedy = (
+        f"{lasts} a second is what lasts: plan with it. To confirm a bucket of"
+        f" credits, idle for {format_duration(cliff.refill_s.value)} or more and repeat."
+    )
+    if long.validity is Validity.INVALID:
+        remedy = "This run is invalid: repeat it before you plan with what it shows."
     return _warning(
         long,
         "burst-cliff",
@@ -285,8 +291,7 @@ def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
         f" ({between(at, '{:,.0f}'.format)}), from {_told(cliff.burst_tps.value)} to"
         f" {lasts} {many} a second, and stayed there, as when burst credits have run"
         f" out{_slices(cliff)}",
-        f"{lasts} a second is what lasts: plan with it. To confirm a bucket of"
-        f" credits, idle for {format_duration(cliff.refill_s.value)} or more and repeat.",
+        remedy,
     )
 
 

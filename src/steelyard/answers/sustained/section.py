@@ -15,6 +15,7 @@ from steelyard.answers.sustained.compute import (
     within_bursts,
 )
 from steelyard.core.experiment import RATE, RATE_UNIT
+from steelyard.core.findings import Validity
 from steelyard.core.measurement import Quantity, Series, SustainedRun
 from steelyard.core.quantities import PLAIN, SECONDS
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
@@ -49,9 +50,14 @@ def what_lasts(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return a line for each long run, to be read first where nothing else is answered."""
     if not _runs(analysis):
         return ()
-    lines = tuple(_lasts(each) for each in _runs(analysis))
+    lines = tuple(f"{_lasts(each)}{_doubt(each)}" for each in _runs(analysis))
     told = doc.BulletList(lead="What lasts, of one long run each", items=lines)
     return (doc.Section(anchor="what-lasts", title="Long runs", blocks=(told,), first=True),)
+
+
+def _doubt(each: SustainedSummary) -> str:
+    """Return that a run was measured and does not count; empty for every other."""
+    return "; the run is invalid" if each.tps and each.validity is Validity.INVALID else ""
 
 
 def _lasts(each: SustainedSummary) -> str:
