@@ -299,6 +299,21 @@ def test_a_cost_of_the_commit_is_told_from_one_of_every_statement() -> None:
     assert not fit.differences[0].is_of_round_trips
 
 
+def test_a_script_on_another_size_of_data_hides_no_costs() -> None:
+    """The reads ran on two sizes, the writes on one of them: that one tells the costs."""
+    experiment = alone(1)
+    larger = Workload(name="larger", builtin="select-only", scale=1000)
+    two = replace(experiment, workloads=(larger, *experiment.workloads))
+    rates = latencies((0.2e-3, 2e-3), (0.3e-3, 2e-3))
+    slow = rates[:, :, :1] - np.log(10.0)
+    fit = analyse(a_record(np.concatenate([slow, rates], axis=2), two)).answer(fit_of_statements)
+    alone_told = analyse(a_record(rates, experiment)).answer(fit_of_statements)
+    assert fit is not None
+    assert fit == alone_told
+    assert fit.one_statement is not None
+    assert fit.one_statement.workload == "select-only"
+
+
 def test_few_blocks_have_costs_and_no_bounds() -> None:
     """Below six blocks signed ranks reach no bound, so nothing is sure."""
     record = a_record(latencies((0.2e-3, 2e-3), (0.4e-3, 1e-3), blocks=4), alone(1))

@@ -474,8 +474,13 @@ class StatementDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementFit:
-    """Both costs of all configurations, and their differences."""
+    """Both costs of all configurations, and their differences.
 
+    Attributes:
+        one_statement: The cell whose script is a single statement.
+    """
+
+    one_statement: CellKey | None = None
     costs: Annotated[tuple[StatementCost, ...], "Costs in each configuration."]
     differences: Annotated[
         tuple[StatementDifference, ...], "Each configuration against the baseline."
@@ -496,6 +501,7 @@ def fit_of_statements(grounds: Grounds) -> StatementFit | None:
         for side, name in enumerate(seen.configurations)
     }
     return StatementFit(
+        one_statement=seen.cells[columns[0]],
         costs=tuple(_cost(name, seen.blocks, *found) for name, found in fitted.items()),
         differences=tuple(
             _difference(experiment.baseline, name, fitted[experiment.baseline][1], fitted[name][1])
@@ -505,16 +511,15 @@ def fit_of_statements(grounds: Grounds) -> StatementFit | None:
 
 
 def _columns(seen: obs.Observations, experiment: Experiment) -> list[int] | None:
-    """Return the column of each script at one client, on one size of data."""
-    found: dict[str, tuple[int, int | None]] = {}
+    """Return the column of each script at one client, on the one size of data that has all."""
+    by_size: dict[int | None, dict[str, int]] = {}
     for column, cell in enumerate(seen.cells):
         workload = experiment.workload(cell.workload)
         script = workload.builtin or ""
         if script in SCRIPTS and cell.load.clients == 1 and not cell.load.is_open:
-            found.setdefault(script, (column, workload.scale))
-    if set(found) != set(SCRIPTS) or len({scale for _, scale in found.values()}) > 1:
-        return None
-    return [found[script][0] for script in SCRIPTS]
+            by_size.setdefault(workload.scale, {}).setdefault(script, column)
+    whole = [found for found in by_size.values() if set(found) == set(SCRIPTS)]
+    return [whole[0][script] for script in SCRIPTS] if len(whole) == 1 else None
 
 
 def _fit(latency_s: FloatArray) -> tuple[FloatArray, StatementCosts]:

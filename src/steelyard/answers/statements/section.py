@@ -151,7 +151,11 @@ def reason_waits(
     if fit is None:
         return ()
     every = ledger.changes if ledger is not None else ()
-    changes = [each for each in every if _is_one_statement(each.cell, experiment)]
+    changes = [
+        each
+        for each in every
+        if fit.one_statement in (None, each.cell) and _is_one_statement(each.cell, experiment)
+    ]
     node, suspects = _has_one_node(runs), recorded_suspects(facts)
     return tuple(
         replace(_reasoning(each, changes), one_node=node, suspects=suspects)
