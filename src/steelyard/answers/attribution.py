@@ -295,7 +295,7 @@ def _standing_out(analysis: CampaignAnalysis) -> Iterator[doc.BulletList]:
     found = _effects(analysis)
     is_told = any(effect.family is EffectFamily.ADDED_ALONE for effect in found)
     read = "read added alone and removed last, not the main effects"
-    averages = "their main effects are averages, and a campaign of these two tells each alone"
+    averages = "their main effects are averages, and a campaign of these two shows each alone"
     items = tuple(
         f"{effect.workload}: {effect.name} together do {doc.effect_value(effect.effect)}"
         f" {doc.effect_interval(effect.effect)} ({doc.CONFIDENCE}) {_word(effect)}:"

@@ -161,6 +161,11 @@ class SustainedSummary:
     apart: RatesApart | None
     discarded: BurstCliff | None
 
+    @property
+    def is_invalid(self) -> bool:
+        """Return whether a part that counts is invalid."""
+        return self.validity is Validity.INVALID
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithinBurst:
@@ -282,7 +287,7 @@ def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
         f"{lasts} a second is what lasts: plan with it. To confirm a bucket of"
         f" credits, idle for {format_duration(cliff.refill_s.value)} or more and repeat."
     )
-    if long.validity is Validity.INVALID:
+    if long.is_invalid:
         remedy = "This run is invalid: repeat it before you plan with what it shows."
     return _warning(
         long,
@@ -385,7 +390,7 @@ def _burst_only(
                 for each in sustained
                 if each.run.configuration == configuration.name
                 and each.workload in workloads
-                and each.validity is not Validity.INVALID
+                and not each.is_invalid
             ),
             key=lambda each: each.length_s,
             default=None,
@@ -553,7 +558,7 @@ def within_bursts(grounds: Grounds) -> frozenset[tuple[str, str]]:
     outlasted = {
         (each.run.configuration, each.run.cell.workload)
         for each in grounds.analysis.answer(long_runs) or ()
-        if each.validity is not Validity.INVALID and not each.burst_only
+        if not each.is_invalid and not each.burst_only
     }
     return frozenset(
         (configuration.name, workload.name)

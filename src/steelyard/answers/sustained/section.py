@@ -15,7 +15,6 @@ from steelyard.answers.sustained.compute import (
     within_bursts,
 )
 from steelyard.core.experiment import RATE, RATE_UNIT
-from steelyard.core.findings import Validity
 from steelyard.core.measurement import Quantity, Series, SustainedRun
 from steelyard.core.quantities import PLAIN, SECONDS
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
@@ -55,9 +54,9 @@ def what_lasts(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     return (doc.Section(anchor="what-lasts", title="Long runs", blocks=(told,), first=True),)
 
 
-def _doubt(each: SustainedSummary) -> str:
+def _doubt(long: SustainedSummary) -> str:
     """Return that a run was measured and does not count; empty for every other."""
-    return "; the run is invalid" if each.tps and each.validity is Validity.INVALID else ""
+    return "; the run is invalid" if long.tps and long.is_invalid else ""
 
 
 def _lasts(each: SustainedSummary) -> str:
