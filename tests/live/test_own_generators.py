@@ -109,7 +109,7 @@ def test_blocks_that_are_too_long_for_the_budget_end_it_after_the_first(
     (planned,) = (each["plan"] for each in steelyard.journal if each["kind"] == "planned")
     assert planned["stopping"]["max_blocks"] >= 4
     assert steelyard.complete_blocks == 1
-    assert "the budget of 150 s has room for" in done.stderr
+    assert re.search("the budget of .* has room for", done.stderr)
     assert re.search(r"--budget [345]m", done.stderr)
     steelyard.until_blocks(2, "run", "--resume", "c", "--no-verdict")
 

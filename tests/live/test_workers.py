@@ -34,6 +34,7 @@ from steelyard.record.directory import read_campaign
 from support.endpoint import Server
 from support.lacking import lacking
 from support.live import TINY, Steelyard, ending, in_turns, lasting, one_by_one, wait_for
+from support.machine_lock import WORKERS, machine_lock
 from support.ssh_server import ssh_server
 from support.striking import strike
 from support.waiting import eventually
@@ -44,6 +45,16 @@ SLEEP = Command(argv=("sleep", "300"), parent_death_signal=signal.SIGKILL)
 PAGE = (Path(__file__).parents[2] / "docs" / "workers.md").read_text("utf-8")
 LOAD = "load: {clients: 4, threads: 2, protocol: simple}\ngenerator: {workers: 2}"
 WITH_WORKERS = TINY.replace("load: {clients: 2, threads: 1, protocol: simple}", LOAD)
+
+
+@pytest.fixture(autouse=True)
+def _counted_alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hold the lock where workers of the whole machine are counted; other tests start some, too."""
+    if request.node.get_closest_marker("slow") is None:
+        yield
+        return
+    with machine_lock(WORKERS):
+        yield
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 LOCK = Path("/var/lock/steelyard-machine.lock")
+WORKERS = Path("/var/lock/steelyard-workers.lock")  # of tests that count all workers here
 
 
 @contextmanager
-def machine_lock() -> Iterator[None]:
+def machine_lock(path: Path = LOCK) -> Iterator[None]:
     """Hold the lock; the kernel releases it when the test process dies."""
-    with LOCK.open("a") as file:
+    with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

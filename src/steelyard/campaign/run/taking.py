@@ -492,7 +492,7 @@ class RunTaker:
             for side in coin.permutation(len(seats)):
                 seats[side].run_through()
             return
-        rounds = self.times.turns_in(work.seconds)
+        rounds, early = self.times.turns_in(work.seconds), set[int]()
         for batch in self.times.sets(rounds):
             for seat in seats:
                 seat.connect(CONNECT_S)
@@ -501,11 +501,13 @@ class RunTaker:
             lost |= _lost(seats, batch, self.times, coin)
             _end(seats)
             # Fewer clients than asked for are another load.
-            lost.update(*(seat.unconnected & set(batch) for seat in seats))
+            early.update(*(seat.unconnected & set(batch) for seat in seats))
+        went_on = len(lost - early)
+        lost |= early
         if len(lost) > _LOST_SHARE * rounds:
-            raise MeasurementError(
-                f"{len(lost)} of {rounds} rounds are lost: what was paused went on running"
-            )
+            late = went_on < len(early)
+            why = "clients had not connected yet" if late else "what was paused went on running"
+            raise MeasurementError(f"{len(lost)} of {rounds} rounds are lost: {why}")
 
     def _count(self, stack: ExitStack, order: LogOrder | None, work: Work, seat: Seat) -> Counting:
         """Open what counts the run of a seat, until the stack is closed.

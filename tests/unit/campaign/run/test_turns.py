@@ -265,6 +265,16 @@ def test_a_round_that_begins_while_another_one_goes_on_is_lost_too(table: Table)
     assert rounds_of(slow) == rounds_of(fast) == [n for n in range(ROUNDS) if n not in (5, 6)]
 
 
+def test_clients_that_connect_for_too_long_are_named(table: Table) -> None:
+    """A busy machine forks slowly; nothing that was paused went on."""
+    table.worlds[1].connection_s = 0.6 * ROUNDS * 0.5
+    found = table.take()
+    for taken in found:
+        code, message = told(taken)
+        assert code == "generator-failed"
+        assert message.endswith("rounds are lost: clients had not connected yet")
+
+
 def test_one_that_still_runs_after_connecting_costs_a_round(table: Table) -> None:
     """Of the first one's turn nobody knows what the other did meanwhile."""
     table.worlds[1].restless = {FIRST_TURN - 1, FIRST_TURN}
