@@ -322,6 +322,14 @@ def as_text(value: object) -> str:
     return value.strip()
 
 
+def text_of(value: object) -> str | None:
+    """Return a text, or a number as it is written, without blanks around; None for the rest."""
+    try:
+        return as_text(value)
+    except InputError:
+        return None
+
+
 def as_name(value: object) -> str:
     """Return a name: letters, digits, hyphens and underscores."""
     name = as_text(value)
@@ -329,6 +337,13 @@ def as_name(value: object) -> str:
         hint = "Use up to 40 letters, digits, hyphens and underscores, as in `huge-pages`."
         raise refusal(f"{shown(name)} is no name for tables and file names", hint)
     return name
+
+
+def as_key(name: str) -> str:
+    """Return a name that is a key of a mapping: blanks around it would make it another key."""
+    if name != name.strip():
+        raise refusal(f"{shown(name)} has blanks around it", "Remove them.")
+    return as_name(name)
 
 
 def as_command(value: object) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from steelyard.campaign.file.systems import (
 from steelyard.core import linux as host_settings
 from steelyard.core.experiment import Design, LogPolicy, Measure, SwitchCost
 from steelyard.core.places import WorkersAsked
-from steelyard.core.quantities import SETTING, as_name, shown
+from steelyard.core.quantities import SETTING, as_key, shown, text_of
 from steelyard.core.schedule import CLOSED, LoadsAsked, Rate
 from steelyard.core.wording import (
     InputError,
@@ -265,7 +265,7 @@ def _secrets(value: Value, path: KeyPath, source: str) -> Iterator[Issue]:
 def _workloads(draft: Draft) -> Iterator[Issue]:
     raw = draft.document.at(("workloads",))
     items = raw if isinstance(raw, list) else []
-    names = [item.get("name") if isinstance(item, dict) else None for item in items]
+    names = [text_of(item.get("name")) if isinstance(item, dict) else None for item in items]
     for index, name in _repeated_names(names):
         message = f"there are two workloads called {shown(name)}"
         hint = "Give each its own name."
@@ -280,8 +280,8 @@ def _workloads(draft: Draft) -> Iterator[Issue]:
         yield from SYSTEMS[draft.engine].work_issues(draft, path, workload)
 
 
-def _repeated_names(names: list[Value]) -> Iterator[tuple[int, Value]]:
-    seen: list[Value] = []
+def _repeated_names(names: list[str | None]) -> Iterator[tuple[int, str]]:
+    seen: list[str | None] = []
     for index, name in enumerate(names):
         if name is not None and name in seen:
             yield index, name
@@ -369,7 +369,7 @@ def _configuration_names(draft: Draft) -> Iterator[Issue]:
     names = draft.configuration_names
     for name in names:
         try:
-            as_name(name)
+            as_key(name)
         except InputError as error:
             hint = "Use up to 40 letters, digits, hyphens and underscores."
             yield Issue(
@@ -411,9 +411,10 @@ def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
 
 def _baseline(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
     baseline = draft.document.at(("baseline",))
-    if isinstance(baseline, str) and names and baseline not in names:
+    name = text_of(baseline)  # a name may be a number
+    if name is not None and names and name not in names:
         message = f"there is no configuration {shown(baseline)}"
-        yield Issue(path=("baseline",), message=message, hint=choice(baseline, names))
+        yield Issue(path=("baseline",), message=message, hint=choice(name, names))
     if baseline is None and len(names) > 1 and implied_baseline(names) is None:
         message = "`baseline` is missing"
         hint = f"Add `baseline: {names[0]}`, or call one configuration `baseline` or `default`."

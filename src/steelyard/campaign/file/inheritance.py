@@ -30,7 +30,15 @@ from steelyard.core.experiment import (
     Factor,
     SwitchCost,
 )
-from steelyard.core.quantities import CPUS, MEMORY, SETTING, as_name, shown, split_words
+from steelyard.core.quantities import (
+    CPUS,
+    MEMORY,
+    SETTING,
+    as_key,
+    shown,
+    split_words,
+    text_of,
+)
 from steelyard.core.target import TARGETS, Server, kind_here, systems
 from steelyard.core.wording import (
     LONGEST_NAME,
@@ -492,7 +500,7 @@ def parents_in(document: Document) -> dict[str, str | None]:
     forms = document.at(("configurations",))
     named = forms.items() if isinstance(forms, dict) else ()
     given = {name: form.get("extends") if isinstance(form, dict) else None for name, form in named}
-    return {name: each if isinstance(each, str) else None for name, each in given.items()}
+    return {name: text_of(each) for name, each in given.items()}  # a name may be a number
 
 
 def _ancestors(name: str, parents: Mapping[str, str | None]) -> tuple[str, ...]:
@@ -624,7 +632,7 @@ def _beside(draft: Draft, kind: str) -> Iterator[Issue]:
         yield Issue(path=("design",), message=message, hint=hint, at_key=True)
     baseline = draft.document.at(("baseline",))
     own = baseline_name(draft, kind)
-    if baseline is not None and baseline != own:
+    if baseline is not None and text_of(baseline) != own:
         message = f"the baseline of `{kind}` is `{own}`, and {shown(baseline)} is given"
         yield Issue(path=("baseline",), message=message, hint="Remove `baseline`.")
 
@@ -654,7 +662,7 @@ def _each(draft: Draft, kind: str) -> Iterator[Issue]:
 
 def _named(draft: Draft, path: KeyPath) -> Iterator[Issue]:
     try:
-        as_name(path[-1])
+        as_key(str(path[-1]))
     except InputError as error:
         hint = "Use up to 40 letters, digits, hyphens and underscores."
         yield Issue(path=path, message=error.message, hint=hint, at_key=True)

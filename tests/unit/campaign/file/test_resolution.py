@@ -408,3 +408,40 @@ def test_a_line_of_descent_is_not_endless() -> None:
     """What would take the memory of the machine is refused, once."""
     far = "".join(f"  c{i}: {{extends: {f'c{i - 1}' if i else 'default'}}}\n" for i in range(400))
     assert "`c31` extends one after another" in only_problem(SMALL + far)
+
+
+_BY_NUMBER = """\
+version: 1
+name: by number
+baseline: 15
+workloads: [{name: 01, builtin: select-only, scale: 1}, {name: 1, builtin: select-only, scale: 2}]
+load: {clients: 1}
+configurations:
+  15: {postgres: {work_mem: 8MB}}
+  16: {extends: 15, postgres: {jit: off}}
+"""
+
+
+def test_a_name_may_be_a_number() -> None:
+    """It is the name that was written, wherever it stands, and one that is not there is told."""
+    loaded = load(_BY_NUMBER).experiment
+    assert loaded.baseline == "15"
+    assert loaded.configuration("16").asked() == {"jit": "off", "work_mem": "8MB"}
+    assert [work.name for work in loaded.workloads] == ["01", "1"]
+    for wrong, told in (
+        ("extends: 15", "8:17: configurations.16.extends: there is no configuration `17`"),
+        ("baseline: 15", "3:11: baseline: there is no configuration `17`"),
+    ):
+        assert told in only_problem(_BY_NUMBER.replace(wrong, wrong.replace("15", "17")))
+    alike = _BY_NUMBER.replace("name: 01", "name: '1'")
+    assert "there are two workloads called `1`" in only_problem(alike)
+    factors = _BY_NUMBER.partition("  16:")[0] + "factors: {jit: {postgres: {jit: [on, off]}}}\n"
+    assert load(factors).experiment.baseline == "15"
+
+
+def test_a_name_has_no_blanks_around_it() -> None:
+    """Two configurations or factors would have one name in tables."""
+    told = "`other ` has blanks around it"
+    assert told in only_problem(SMALL.replace("  other:", "  'other ':"))
+    factors = "factors: {'other ': {postgres: {jit: [on, off]}}}\n"
+    assert told in only_problem(SMALL.partition("configurations:")[0] + factors)
