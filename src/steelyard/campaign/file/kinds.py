@@ -23,7 +23,7 @@ from steelyard.campaign.file import form_values as values
 from steelyard.core import target as targets
 from steelyard.core import wording
 from steelyard.core.places import PodResources, Store
-from steelyard.core.quantities import Quantity, as_text, keyed, refusal, shown
+from steelyard.core.quantities import Quantity, as_text, keyed, refusal, shown, text_of
 from steelyard.core.quantities import word as word_of
 from steelyard.core.redis import parse_redis_uri
 from steelyard.core.target import TARGETS, EngineName
@@ -114,7 +114,7 @@ class TargetSection:
         """Return a written target; one that names no kind is on this machine."""
         kinds = TARGETS[engine]
         named = value.get("kind") if isinstance(value, dict) else None
-        kind = kinds.get(str(named)) or kinds[targets.kind_here(engine)]
+        kind = kinds.get(text_of(named) or "") or kinds[targets.kind_here(engine)]
         form = _form(*dict.fromkeys((kind, *kinds.values(), *_every_kind())))
         entries = values.said(form.model_validate(value, context=engine), inherits=True)
         return WrittenTarget(model=values.filled(kind, entries), entries=entries)

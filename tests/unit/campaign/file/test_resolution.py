@@ -445,3 +445,9 @@ def test_a_name_has_no_blanks_around_it() -> None:
     assert told in only_problem(SMALL.replace("  other:", "  'other ':"))
     factors = "factors: {'other ': {postgres: {jit: [on, off]}}}\n"
     assert told in only_problem(SMALL.partition("configurations:")[0] + factors)
+
+
+def test_blanks_around_a_kind_do_not_move_the_target_here() -> None:
+    """Its word is read, and its class is that of the word."""
+    loaded = load(with_other("{target: {kind: 'existing ', host: db}}"))
+    assert isinstance(loaded.experiment.configuration("other").target, EndpointTarget)
