@@ -5,10 +5,12 @@ experiment has them, and what the command line overrides itself comes after them
 """
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from steelyard.campaign.file.document import Document, KeyPath, Value
+from steelyard.core.schedule import CLOSED
 from steelyard.core.wording import InputError, parse_duration_s
 
 TITLE: Final = "(shortened)"  # behind the names of experiments and articles
@@ -16,6 +18,7 @@ RUN_S: Final = 2.0
 _DISCARDED_S: Final = 1.0
 _MOST: Final = 3  # numbers of clients, threads and rates
 _LEAST: Final = 3  # blocks, and runs of a capacity: the fewest that a file may have
+_LISTS: Final = ("clients", "threads", "rate", "pipeline")
 _OF_DATA: Final = 10
 _DATA: Final = ("scale", "keys", "loaded")
 NOTICE: Final = (
@@ -44,10 +47,47 @@ def _changes(document: Document) -> Iterator[tuple[str, Value]]:
         yield "stop.blocks", _LEAST
     if document.at(("stop", "width")) is not None:  # which asks for as many as it takes
         yield "stop.width", None
-    for key in ("clients", "threads", "rate", "pipeline"):
-        if few := _few(document.at(("load", key))):
-            yield f"load.{key}", few
+    yield from _loads(document)
     yield from _data(document)
+
+
+def _loads(document: Document) -> Iterator[tuple[str, Value]]:
+    """Yield fewer loads; the others of the file still fit those that stay."""
+    lists = {key: _listed(document.at(("load", key))) for key in _LISTS}
+    for key, items in lists.items():
+        if len(items) > _MOST:
+            yield f"load.{key}", _few(items, _kept(key, items))
+
+
+def _kept(key: str, items: Sequence[Value]) -> Iterator[int]:
+    """Yield the places of what must stay: else others of the file have nothing to refer to."""
+    numbers = [_number(item) for item in items]
+    if key == "clients":  # no threads, and no clients of the capacity, are more
+        yield numbers.index(max(numbers))
+    elif key == "threads":  # each load has at least so many clients
+        yield numbers.index(min(numbers))
+    elif key == "rate":  # throughput is compared in a closed loop, the capacity is for shares
+        yield from (place for place, item in enumerate(items) if item == CLOSED)
+        yield from [place for place, item in enumerate(items) if "%" in str(item)][:1]
+
+
+def _few(items: Sequence[Value], kept: Iterable[int]) -> list[Value]:
+    """Return what must stay, the first, the last and the one in the middle: three in all."""
+    places = dict.fromkeys([*kept, 0, len(items) - 1, len(items) // 2])
+    return [items[place] for place in sorted([*places][:_MOST])]
+
+
+def _listed(value: Value) -> Sequence[Value]:
+    """Return the items of a list, or of a comma list in one text."""
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",")]
+    return value if isinstance(value, list) else ()
+
+
+def _number(value: Value) -> int:
+    """Return a number, also as text, of `8/2` the first; 0 of what is none, as its form tells."""
+    text = str(value).partition("/")[0].strip()
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
 
 
 def _runs(document: Document) -> Iterator[tuple[str, Value]]:
@@ -61,8 +101,20 @@ def _runs(document: Document) -> Iterator[tuple[str, Value]]:
         document, ("measure", "discard_start"), _DISCARDED_S
     ):
         yield "measure.discard_start", f"{_DISCARDED_S:g}s"
+    yield from _turns(document)
     if document.at(("sustain",)) is not None:  # a whole checkpoint cycle of each, at the least
         yield "sustain", None
+
+
+def _turns(document: Document) -> Iterator[tuple[str, Value]]:
+    """Yield the lengths of a turn of which a short run would not hold two."""
+    if document.at(("measure", "turn")) is None:
+        return
+    if not _is_below(document, ("measure", "turn"), RUN_S / 2):
+        yield "measure.turn", f"{RUN_S / 2:g}s"
+        discard = ("measure", "turn_discard")
+        if document.at(discard) is not None and not _is_below(document, discard, RUN_S / 4):
+            yield "measure.turn_discard", f"{RUN_S / 4:g}s"
 
 
 def _is_below(document: Document, path: KeyPath, limit_s: float) -> bool:
@@ -76,20 +128,12 @@ def _is_below(document: Document, path: KeyPath, limit_s: float) -> bool:
         return True
 
 
-def _few(value: Value) -> list[Value]:
-    """Return the first, the middle and the last of more than three, as a list or as one text."""
-    items: Sequence[Value] = value if isinstance(value, list) else ()
-    if isinstance(value, str):
-        items = [word.strip() for word in value.split(",")]
-    return [items[0], items[len(items) // 2], items[-1]] if len(items) > _MOST else []
-
-
 def _data(document: Document) -> Iterator[tuple[str, Value]]:
     for index, work in _workloads(document):
         for key in _DATA:
-            amount = work.get(key)
-            if isinstance(amount, int) and amount > 1:
-                yield f"workloads.{index}.{key}", max(1, int(amount) // _OF_DATA)
+            amount = _number(work.get(key))
+            if amount > 1:
+                yield f"workloads.{index}.{key}", max(1, amount // _OF_DATA)
 
 
 def _workloads(document: Document) -> Iterator[tuple[int, dict[str, Value]]]:

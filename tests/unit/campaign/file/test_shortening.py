@@ -1,5 +1,8 @@
 """What `--short` makes of a file: overrides from what it says, and nothing else."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from steelyard.campaign.file.document import parse_document
@@ -81,3 +84,42 @@ def test_a_path_is_found_as_overrides_find_it() -> None:
         assert has_path(document, words)
     for words in ("workloads.writes", "workloads.reads.scale.x", "target", "load.clients"):
         assert not has_path(document, words)
+
+
+_WHOLE = """\
+version: 1
+name: whole
+baseline: a
+workloads: [{name: reads, builtin: select-only, scale: "1000"}]
+load: {clients: 8}
+configurations: {a: {}, b: {postgres: {jit: off}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "further", "few"),
+    [
+        (
+            "{clients: [8, 99, 50, 20], threads: [1, 2, 4, 60]}",
+            "",
+            "8/1 8/4 99/1 99/4 99/60 20/1 20/4",
+        ),
+        ("{clients: [1, 9, 4, 8], threads: [4, 1, 2, 9]}", "", "1/1 9/4 9/1 9/9 8/4 8/1"),
+        ("{clients: 8, rate: [9, closed, 8, 7]}", "gate: slower > 3%", "8/4@9/s 8/4 8/4@7/s"),
+        (
+            "{clients: 8, rate: [9, 8, 70%, 7]}",
+            "capacity: {clients: [8]}",
+            "8/4@9/s 8/4@70% 8/4@7/s",
+        ),
+        ("{clients: 8}", "measure: {turn: 2s, turn_discard: 1500ms, run_time: 60s}", "8/4"),
+    ],
+)
+def test_what_is_left_fits_the_rest(load: str, further: str, few: str, tmp_path: Path) -> None:
+    """Loads that others refer to stay, turns fit into the run, and data as text are fewer, too."""
+    file = tmp_path / "whole.yaml"
+    file.write_text(f"{_WHOLE.replace('{clients: 8}', load)}{further}\n", encoding="utf-8")
+    load_experiment(file, facts=FACTS)
+    experiment = load_experiment(file, facts=FACTS, short=True).experiment
+    assert experiment.workloads[0].scale == 100
+    loads = [f"{each.clients}/{each.threads}@{each.rate_label}" for each in experiment.loads]
+    assert [re.sub(r"@$|\s", "", each) for each in loads] == few.split()
