@@ -61,6 +61,7 @@ from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCos
 from steelyard.core.schedule import CLOSED, Mode
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import (
+    LONGEST_NAME,
     SEED_LIMIT,
     ExperimentFileError,
     InputError,
@@ -341,7 +342,8 @@ configurations:
 
 def _builtin_workloads(options: WrittenOptions) -> str:
     scale = options.scale or _SCALE
-    names = [_yaml(name.strip()) for name in (options.builtin or _BUILTIN).split(",")]
+    words = [_yaml(word.strip()) for word in (options.builtin or _BUILTIN).split(",")]
+    names = dict.fromkeys(words)  # one that is named twice is one workload
     return "\n".join(f"  - {{name: {name}, builtin: {name}, scale: {scale}}}" for name in names)
 
 
@@ -537,8 +539,8 @@ def trial_text(options: TrialOptions, seed: int, tried: Tried) -> str:
     if options.weighted_scripts and not options.ddl and target.get("kind") == "existing":
         target = {**target, "allow_existing": True}
     told: dict[str, Value] = {
-        "restart_command": [*shlex.split(options.restart_command or "")],
-        "reset_command": [*shlex.split(options.reset_command or "")],
+        "restart_command": options.restart_command,
+        "reset_command": options.reset_command,
         "memory": options.server_memory,
         "cpus": options.server_cpus,
     }
@@ -637,10 +639,16 @@ def _tried_workloads(options: TrialOptions) -> str:
     scripts = options.weighted_scripts
     if not scripts:
         return _builtin_workloads(options)
-    name = Path(scripts[0][0]).stem if len(scripts) == 1 else "scripts"
+    name = _name_of(scripts[0][0]) if len(scripts) == 1 else "scripts"
     named = [{"file": file, "weight": weight} for file, weight in scripts]
     copied = ", copy_tables: auto" if options.ddl else ""
     return f"  - {{name: {_yaml(name)}, scripts: {_yaml(named)}{copied}}}"
+
+
+def _name_of(script: str) -> str:
+    """Return a workload's name for a script, whose file may be called by any other characters."""
+    words = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(script).stem)
+    return words.lstrip("-_")[:LONGEST_NAME] or "script"
 
 
 _TOP: Final = Path("top-statements")  # where the statements of --top are written
@@ -841,6 +849,8 @@ def _in_options(hint: str, options: Mapping[str, str]) -> str:
 
 
 _ELSEWHERE: Final = {
+    "Close it, or write a list of words.": "Close it.",
+    "Write a list of words.": "Write a command, or leave it out.",
     "by `restart_command:` in the target or --restart-command": "by --restart-command",
     "Use `target: {connection: tcp}`.": "Remove it: a server that is there is reached as it is.",
     "Use `target: {connection: socket}`.": "Remove it: a server that is there is reached as it is.",

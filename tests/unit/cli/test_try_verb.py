@@ -18,7 +18,7 @@ from steelyard.cli.questions import TrialOptions, _script_of, trial_text
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Fact
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import InputError, PreflightError
+from steelyard.core.wording import ExperimentFileError, InputError, PreflightError
 from steelyard.tuning.profiles import MachineFacts
 
 if TYPE_CHECKING:
@@ -106,6 +106,32 @@ def test_scripts_run_in_the_database_that_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("report.v2.sql", "report-v2"),
+        ("my query.sql", "my-query"),
+        ("_q1.sql", "q1"),
+        ("größe.sql", "gr-e"),
+        (f"{'x' * 50}.sql", "x" * 40),
+        ("日本.sql", "script"),
+    ],
+)
+def test_a_script_may_be_called_as_its_file_system_lets_it(
+    script: str, name: str, tmp_path: Path
+) -> None:
+    """The workload has a name of letters, digits, hyphens and underscores for that."""
+    (tmp_path / script).write_text("SELECT 1;")
+    (workload,) = experiment_of(tmp_path, scripts=(script,)).workloads
+    assert (workload.name, workload.scripts[0].name) == (name, script)
+
+
+def test_a_builtin_that_is_named_twice_is_one_workload(tmp_path: Path) -> None:
+    """Nothing else could be meant."""
+    (workload,) = experiment_of(tmp_path, builtin="select-only, select-only").workloads
+    assert workload.name == "select-only"
+
+
+@pytest.mark.parametrize(
     ("dsn", "uri"),
     [
         (
@@ -126,6 +152,15 @@ def test_a_restart_command_is_the_targets(tmp_path: Path) -> None:
     target = experiment_of(tmp_path, restart_command="ssh db it").configurations[0].target
     assert isinstance(target, EndpointTarget)
     assert target.restart_command == ("ssh", "db", "it")
+
+
+def test_a_command_with_an_open_quote_is_told_of_its_option(tmp_path: Path) -> None:
+    """It is refused like any other value."""
+    with pytest.raises(ExperimentFileError) as refused:
+        experiment_of(tmp_path, restart_command='ssh db "it')
+    said = questions._said_of_options(refused.value, questions._trial_option)
+    assert said.message == '--restart-command: `ssh db "it` has an open quote'
+    assert said.hint == "Close it."
 
 
 def test_a_reset_command_is_the_targets(tmp_path: Path) -> None:
