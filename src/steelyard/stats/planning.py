@@ -25,6 +25,7 @@ HODGES_LEHMANN_EFFICIENCY = 3.0 / np.pi
 _SEED, _CAMPAIGNS = 43, 200
 _DRAWN_UP_TO = 40  # blocks; ranks of more take seconds
 _FAR = 4.0  # standard deviations
+_DRAWN_ONE_BY_ONE = 10_000  # blocks: days; of further ones the sums are, as budgets may be long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +87,23 @@ def simulated(
     """
     if not looks:
         raise ValueError("a plan without an interim result decides nothing")
-    coin, shape = np.random.default_rng(_SEED), (looks[-1].blocks, _CAMPAIGNS)
+    coin, blocks = np.random.default_rng(_SEED), min(looks[-1].blocks, _DRAWN_ONE_BY_ONE)
+    shape = (blocks, _CAMPAIGNS)
     drawn = coin.choice(contrasts, shape) if contrasts else coin.standard_normal(shape)
     needed = np.empty((len(looks), 2, _CAMPAIGNS))
-    for place, look in enumerate(looks):
+    single = [look for look in looks if look.blocks <= blocks]
+    for place, look in enumerate(single):
         low, high = _ends(drawn[: look.blocks], look)
+        needed[place] = -low, high
+    if len(single) < len(looks):
+        total = np.clip(drawn, -_FAR, _FAR).sum(axis=0)
+        one = np.clip(contrasts or (-1.0, 1.0), -_FAR, _FAR)
+        mean, deviation = one.mean(), one.std()
+    for place, look in enumerate(looks[len(single) :], start=len(single)):
+        further = look.blocks - blocks  # their sum is normal
+        total += mean * further + deviation * further**0.5 * coin.standard_normal(_CAMPAIGNS)
+        blocks = look.blocks
+        low, high = _ends_about(total / blocks, look)
         needed[place] = -low, high
     if cumulative:
         np.minimum.accumulate(needed, axis=0, out=needed)
@@ -101,8 +114,13 @@ def _ends(drawn: intervals.FloatArray, look: Look) -> tuple[intervals.FloatArray
     """Return the ends of each campaign's interval; beyond some blocks those of its mean's."""
     if look.blocks <= _DRAWN_UP_TO:
         return intervals.interval_ends(drawn, look.level)
+    return _ends_about(np.clip(drawn, -_FAR, _FAR).mean(axis=0), look)
+
+
+def _ends_about(means: intervals.FloatArray, look: Look) -> tuple[intervals.FloatArray, ...]:
+    """Return the ends of intervals about the means of blocks, of which none is far out."""
     # Ranks are so efficient, and bound what one block can do.
-    centre = np.clip(drawn, -_FAR, _FAR).mean(axis=0) / math.sqrt(HODGES_LEHMANN_EFFICIENCY)
+    centre = means / math.sqrt(HODGES_LEHMANN_EFFICIENCY)
     reach = look_half_width(look, 1.0)
     return centre - reach, centre + reach
 

@@ -300,6 +300,18 @@ def test_half_widths_are_those_of_the_interval() -> None:
     assert at_61 == pytest.approx(at_60, rel=0.03)
 
 
+@pytest.mark.parametrize("contrasts", [(), (-1.2, 0.3, 1.1, -0.4, 0.2)])
+def test_long_plans_need_no_more_room(contrasts: tuple[float, ...]) -> None:
+    """Beyond 10,000 blocks sums are drawn, and the drift that is needed falls with the root."""
+    needed = []
+    for last in (10_000, 40_000, 30_000_000):
+        blocks = [int(number) for number in np.linspace(4, last, 40).round()]
+        looks = tuple(Look(blocks=n, level=0.01) for n in blocks)
+        plan = simulated(looks, cumulative=False, contrasts=contrasts)
+        needed.append(plan.drift_needed(0.5) * math.sqrt(last))
+    assert needed == pytest.approx([needed[0]] * 3, rel=0.1)
+
+
 def test_no_look_is_no_plan() -> None:
     """A caller must ask first."""
     with pytest.raises(ValueError, match="without an interim result"):
