@@ -119,7 +119,7 @@ def _rates(draft: Draft, loads: LoadsAsked) -> Iterator[Issue]:
     if loads.latency_limit_s is not None:
         yield from _latency_limit(draft, loads.latency_limit_s, rates)
     shares = [str(rate) for rate in loads.rate or () if rate.share is not None]
-    if shares and draft.document.at(("design",)) == Design.ONCE:
+    if shares and draft.design == Design.ONCE:
         message = f"a single pass measures no capacity, so {', '.join(shares)} of it is not known"
         hint = "Write rates as transactions per second, or remove `design`."
         yield Issue(path=("load", "rate"), message=message, hint=hint)
@@ -160,7 +160,7 @@ def _uncompared(draft: Draft) -> Iterator[Issue]:
     """Yield a gate, and the width of an interval, where no throughput is compared."""
     if draft.stop is None or compares(draft):
         return
-    single, why = draft.document.at(("design",)) == Design.ONCE, _why_uncompared(draft)
+    single, why = draft.design == Design.ONCE, _why_uncompared(draft)
     if draft.document.at(("gate",)) and (single or why):
         told = "a single pass compares nothing" if single else why
         message = f"`gate` is about a comparison of throughput, and {told}"
@@ -187,7 +187,7 @@ def _goal(draft: Draft) -> Iterator[Issue]:
         message = f"`slo` asks for a rate, and all loads are {CLOSED}"
         hint = "Remove `rate`: the loads then become shares of the capacity."
         yield Issue(path=("slo",), message=message, hint=hint, at_key=True)
-    if draft.document.at(("design",)) == Design.ONCE:
+    if draft.design == Design.ONCE:
         message = "a single pass has no interval, so `slo` has no answer"
         hint = "Remove one of the two."
         yield Issue(path=("slo",), message=message, hint=hint, at_key=True)
@@ -299,7 +299,7 @@ def _starts(draft: Draft, measure: Measure) -> Iterator[Issue]:
     if measure.switch == SwitchCost.REPROVISION and measure.reset in ("block", "campaign"):
         message = f"data cannot be kept for a {measure.reset} where every start makes its server"
         yield Issue(path=("measure", "reset"), message=message, hint="Leave `reset` out.")
-    single = draft.document.at(("design",)) == Design.ONCE
+    single = draft.design == Design.ONCE
     if single and measure.runs_per_start is not None and measure.runs_per_start > 1:
         message = f"a single pass runs every cell once, not {measure.runs_per_start} times"
         yield Issue(
@@ -324,7 +324,7 @@ def _turns(draft: Draft, measure: Measure) -> Iterator[Issue]:
         if run_time_s is not None and 2 * turn_s > run_time_s:
             message = f"{run_time_s:g} s hold fewer than two turns of {turn_s:g} s"
             yield Issue(path=path, message=message, hint=hint)
-    design = draft.document.at(("design",))
+    design = draft.design
     if design not in (Design.ONE_BY_ONE, Design.ONCE):
         return
     for key in _OF_TURNS:
@@ -377,7 +377,7 @@ def _configuration_names(draft: Draft) -> Iterator[Issue]:
             )
     if draft.factor_kinds:
         return  # ``inheritance`` says what fits beside them
-    if draft.document.at(("design",)) == Design.ONCE:
+    if draft.design == Design.ONCE:
         yield from _single_pass(draft, names)
     elif len(names) == 1 and not _measures_latency(draft):
         message = "there is one configuration, and a comparison needs two"
@@ -410,7 +410,7 @@ def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
 
 
 def _baseline(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
-    baseline = draft.document.at(("baseline",))
+    baseline = draft.meant.at(("baseline",))
     name = text_of(baseline)  # a name may be a number
     if name is not None and names and name not in names:
         message = f"there is no configuration {shown(baseline)}"

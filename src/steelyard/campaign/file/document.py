@@ -91,7 +91,7 @@ class Document:
 
     def written_at(self, path: KeyPath) -> KeyPath:
         """Return where in the text something stands that is inherited or made of factors."""
-        for length in range(len(path), 1, -1):
+        for length in range(len(path), 0, -1):
             if (at := self.written.get(path[:length])) is not None:
                 return (*at, *path[length:])
         return path

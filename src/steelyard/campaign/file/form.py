@@ -42,6 +42,7 @@ from steelyard.core.quantities import (
     refusal,
     shown,
     split_words,
+    text_of,
     written,
 )
 from steelyard.core.schedule import GOAL, GeneratorAsked, LatencyGoal, LoadsAsked
@@ -438,7 +439,12 @@ class Draft:
     @property
     def factor_kinds(self) -> tuple[str, ...]:
         """Return which of ``factors``, ``ladder`` and ``ablation`` are given."""
-        return tuple(k for k in WHAT_IS_COMPARED[1:] if self.document.at((k,)) is not None)
+        return tuple(k for k in WHAT_IS_COMPARED[1:] if self.meant.at((k,)) is not None)
+
+    @property
+    def design(self) -> str | None:
+        """Return the word of the design; None also where it is none."""
+        return text_of(self.meant.at(("design",)))
 
 
 def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
@@ -452,13 +458,14 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
     except ValidationError as error:
         details = error.errors(include_url=False)
         stray = {each["loc"] for each in details if each["type"] == form_values.STRAY_KEY}
+        meant = _meant(document, stray)
         told = [
             each
             for each in details
-            if each["type"] == form_values.STRAY_KEY or each["loc"] not in stray
+            if each["type"] == form_values.STRAY_KEY
+            or not (each["loc"] in stray or _is_misspelled(meant, each))
         ]
         issues = tuple(issue for each in told for issue in _issues(document, each))
-        meant = _meant(document, stray)
         document = replace(document, written=meant.written)
     workloads = meant.at(("workloads",))
     configurations, capacity = meant.at(("configurations",)), meant.at(("capacity",))
@@ -531,6 +538,11 @@ def _meant(document: Document, stray: Iterable[KeyPath]) -> Document:
     return replace(document, value=value, written=written)
 
 
+def _is_misspelled(meant: Document, error: ErrorDetails) -> bool:
+    """Return whether a key is missing because an unknown one stands for it."""
+    return error["type"] == "missing" and meant.at(error["loc"]) is not None
+
+
 def level_paths(document: Document) -> Iterator[KeyPath]:
     """Yield the path of every level of every factor, whatever stands there."""
     for kind in WHAT_IS_COMPARED[1:]:
@@ -572,8 +584,7 @@ def _issues(document: Document, error: ErrorDetails) -> Iterator[Issue]:
     elif kind == form_values.STRAY_KEY:
         yield from _unknown_key(document, path)
     elif kind == "missing":
-        if not _has_old_name(document, path):
-            yield missing_key(path)
+        yield missing_key(path)
     elif kind == "too_short":
         yield Issue(path=path, message=f"`{path[-1]}` is empty", hint="Give at least one.")
     elif error["input"] is None:
@@ -605,12 +616,6 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         message = f"unknown key {shown(key)}"
         hint = _way_out(str(key), form)
     yield Issue(path=path, message=message, hint=hint, at_key=True)
-
-
-def _has_old_name(document: Document, path: KeyPath) -> bool:
-    form = section(path[:-1])
-    names = RENAMED.get(form, {}) if form else {}
-    return any(document.at((*path[:-1], old)) for old, new in names.items() if new == path[-1])
 
 
 def _way_out(key: str, form: type[form_values.Form] | None) -> str:

@@ -605,7 +605,7 @@ def factor_issues(draft: Draft, document: Document, facts: MachineFacts) -> Iter
     kinds = draft.factor_kinds
     if not kinds:
         if isinstance(draft.document.value, dict) and not draft.configuration_names:
-            empty = draft.document.at(("configurations",)) is not None
+            empty = draft.meant.at(("configurations",)) is not None
             yield from () if empty else (missing_key(("configurations",)),)
         return
     for kind in kinds[1:]:
@@ -626,7 +626,7 @@ def _beside(draft: Draft, kind: str) -> Iterator[Issue]:
         message = f"beside `{kind}` there is at most one configuration, and there are {len(names)}"
         hint = "Keep what all combinations have in common, and write what varies as factors."
         yield Issue(path=("configurations", names[1]), message=message, hint=hint, at_key=True)
-    if draft.document.at(("design",)) == Design.ONCE:
+    if draft.design == Design.ONCE:
         message = f"a single pass takes one configuration, and `{kind}` makes several"
         hint = "Remove `design`: blocks are what compares configurations."
         yield Issue(path=("design",), message=message, hint=hint, at_key=True)

@@ -204,7 +204,7 @@ def _beside(draft: Draft) -> Iterator[Issue]:
     modes = [(*home, "protocol") for home in draft.homes]
     yield from _useless_keys(draft, dict.fromkeys(modes, "`protocol` is pgbench's query mode"))
     logs = draft.document.at(("generator", "log")) is not None
-    if draft.document.at(("design",)) == experiment.Design.ALTERNATING and not logs:
+    if draft.design == experiment.Design.ALTERNATING and not logs:
         message = "the command tells nothing of single transactions, so turns cannot be counted"
         hint = "Let it log them (`generator.log`), write `one-by-one`, or leave it out."
         yield Issue(path=("design",), message=message, hint=hint)

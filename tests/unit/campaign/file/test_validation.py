@@ -223,3 +223,39 @@ def test_every_key_has_a_description() -> None:
     sections = [schema, *schema["$defs"].values()]
     keys = [key for section in sections for key in section["properties"].items()]
     assert [name for name, key in keys if not key.get("description")] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "misspelled"),
+    [
+        ("version: 1", "verson: 1"),
+        ("name: small", "NAME: small"),
+        ("workloads:", "worklods:"),
+        ("{name: reads", "{nmae: reads"),
+        ("load:", "lod:"),
+        ("clients: 1", "client: 1"),
+        ("configurations:", "configuration:"),
+        ("configurations:", "design: one-by-one\nFACTORS: {f: {postgres: {jit: [on, off]}}}\nx:"),
+        ("  other: {extends: default}\n", "DESIGN: single-pass\n"),
+    ],
+)
+def test_a_misspelled_key_is_not_missing_as_well(key: str, misspelled: str) -> None:
+    """It is one problem, with the key that was meant; so is all that follows from its absence."""
+    problems = problems_of(SMALL.replace(key, misspelled))
+    told = [each for each in problems if not each.message.startswith("unknown key")]
+    assert not told
+    assert any(each.hint.startswith("did you mean") for each in problems)
+
+
+def test_what_a_misspelled_key_holds_is_told_where_it_stands() -> None:
+    """The line is that of the key as it was written."""
+    problems = problems_of(with_line("baselin: nobody"))
+    assert {each.line for each in problems} == {7}
+    assert len(problems) == 2
+
+
+def test_blanks_around_the_design_change_nothing() -> None:
+    """A single pass takes one configuration, however it is written."""
+    assert "a single pass takes one configuration" in only_problem(
+        with_line("design: 'single-pass '")
+    )
