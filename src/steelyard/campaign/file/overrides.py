@@ -360,12 +360,12 @@ def _displace(places: dict[KeyPath, Place], path: KeyPath, option: str) -> None:
 
 
 def _steps(root: Value, words: str) -> list[str]:
-    """Return the steps of a dotted path; a level's or a setting's name may have dots in it."""
+    """Return the steps of a dotted path; levels, settings and scripts may have dots in names."""
     parts = words.split(".")
     if parts[0] in WHAT_IS_COMPARED[1:]:
         parts = _with_level(root, parts)
     for place in _SETTINGS_AT.get(parts[0], ()):
-        if len(parts) > place + 2 and parts[place] in setting_keys():
+        if len(parts) > place + 2 and parts[place] in (*setting_keys(), "scripts"):
             return [*parts[: place + 1], ".".join(parts[place + 1 :])]
     return parts
 

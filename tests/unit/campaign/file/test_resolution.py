@@ -451,3 +451,13 @@ def test_blanks_around_a_kind_do_not_move_the_target_here() -> None:
     """Its word is read, and its class is that of the word."""
     loaded = load(with_other("{target: {kind: 'existing ', host: db}}"))
     assert isinstance(loaded.experiment.configuration("other").target, EndpointTarget)
+
+
+def test_an_override_names_a_script_with_its_dots(tmp_path: Path) -> None:
+    """Like a setting, the file of a workload is one step of the path."""
+    for name in ("report.sql", "rewritten.sql"):
+        (tmp_path / name).write_text(f"SELECT 1; -- {name}\n")
+    text = with_workload("{name: own, scripts: [{file: report.sql}]}")
+    override = "configurations.other.scripts.report.sql=rewritten.sql"
+    (script,) = load(text, tmp_path, override).experiment.configuration("other").scripts
+    assert (script.name, script.rewritten_in) == ("report.sql", "rewritten.sql")
