@@ -500,13 +500,22 @@ def engine_of(document: Document) -> EngineName:
     A misspelled one counts as what it most likely means, and so does an old kind of target that
     names it, so that the rest of the file is not told to be of the other system.
     """
-    named = document.at(("engine",))
+    named = as_meant(document.value, "engine", ExperimentForm)
     if named is not None:
         meant = closest(named, TARGETS) if isinstance(named, str) else ""
         return EngineName(meant or EngineName.POSTGRES)
     words = (document.at((*home, "target", "kind")) for home in home_paths(document))
     old = (kinds.OLD_KINDS.get(str(word)) for word in words)
     return EngineName(next((each[0] for each in old if each is not None), EngineName.POSTGRES))
+
+
+def as_meant(given: Value, key: str, form: type[form_values.Form]) -> Value:
+    """Return what a mapping has for a key of its section, or for an unknown one that means it."""
+    if not isinstance(given, dict) or key in given:
+        return given.get(key) if isinstance(given, dict) else None
+    known = form.model_fields
+    words = (word for word in given if word not in known and closest(word, known) == key)
+    return given.get(next(words, key))
 
 
 def home_paths(document: Document) -> tuple[KeyPath, ...]:

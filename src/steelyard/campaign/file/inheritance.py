@@ -17,6 +17,7 @@ from steelyard.campaign.file.form import (
     ConfigurationForm,
     Draft,
     LevelForm,
+    as_meant,
     missing_key,
     setting_keys,
 )
@@ -499,7 +500,7 @@ def parents_in(document: Document) -> dict[str, str | None]:
     """Return what each configuration extends, as far as that is a name."""
     forms = document.at(("configurations",))
     named = forms.items() if isinstance(forms, dict) else ()
-    given = {name: form.get("extends") if isinstance(form, dict) else None for name, form in named}
+    given = {name: as_meant(form, "extends", ConfigurationForm) for name, form in named}
     return {name: text_of(each) for name, each in given.items()}  # a name may be a number
 
 
@@ -535,7 +536,12 @@ def _is_short(factor: Value) -> bool:
     if not isinstance(factor, dict) or list(factor) not in [[key] for key in setting_keys()]:
         return False
     (settings,) = factor.values()
-    return isinstance(settings, dict) and any(isinstance(v, list) for v in settings.values())
+    # With one key it is no pair of levels either: the short form is what was meant.
+    return (
+        isinstance(settings, dict)
+        and bool(settings)
+        and not any(isinstance(value, dict) for value in settings.values())
+    )
 
 
 def _lengthened(document: Document, path: KeyPath) -> Document:
@@ -570,7 +576,8 @@ def _not_a_pair(
     settings: Mapping[str, Value], pair: Value, read: Callable[[object], str | None]
 ) -> str:
     """Return why a short form cannot be read; empty when it can."""
-    if len(settings) > 1:
+    lists = [value for value in settings.values() if isinstance(value, list)]
+    if len(settings) > 1 and lists:
         return f"the short form of a factor is for one setting, and there are {len(settings)}"
     if not isinstance(pair, list) or len(pair) != 2:
         many = len(pair) if isinstance(pair, list) else 1

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from experiment_texts import SMALL, load
+from experiment_texts import SMALL, load, only_problem
 from test_validation import errors
 
 from steelyard.campaign.file.inheritance import combination_names
@@ -153,3 +153,10 @@ def test_editors_accept_them(kind: AttributionKind) -> None:
     assert errors(given("a: {x: , y: , z: }", kind=kind.value))
     assert errors(given("a: {postgres: {jit: [on]}}", kind=kind.value))
     assert errors(given("a: {x: {bogus: 1}, y: }", kind=kind.value))
+
+
+@pytest.mark.parametrize("settings", ["{work_mem: 8MB}", "{work_mem: 8MB, jit: off}"])
+def test_one_value_of_a_short_factor_is_told_as_that(settings: str) -> None:
+    """Its settings are no keys of a level that is called like their layer."""
+    told = only_problem(given(f"memory: {{postgres: {settings}}}"))
+    assert "a factor has exactly two levels, and there is 1 (Write two values as in" in told

@@ -259,3 +259,13 @@ def test_blanks_around_the_design_change_nothing() -> None:
     assert "a single pass takes one configuration" in only_problem(
         with_line("design: 'single-pass '")
     )
+
+
+def test_a_misspelled_engine_or_parent_is_one_problem() -> None:
+    """The rest of the file is read as with the key that was meant."""
+    text = preset_text("redis-aof").replace("engine: redis", "engie: redis")
+    assert "unknown key `engie` (did you mean `engine`?)" in only_problem(text)
+    child = with_other("{EXTENDS: default, postgres: {jit: }}").replace(
+        "default: {}", "default: {postgres: {jit: off}}"
+    )
+    assert "unknown key `EXTENDS` (did you mean `extends`?)" in only_problem(child)
