@@ -191,8 +191,13 @@ def _built(node: Node) -> Document:
     return Document(value=value, places=builder.places, problems=tuple(builder.problems))
 
 
+_NOT_CLOSED: Final = r"end of stream|<stream end>|could not find expected ':'"
+
+
 def _syntax_problem(text: str, error: MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
+    if error.context_mark and re.search(_NOT_CLOSED, str(error.problem)):
+        mark = error.context_mark  # where it began: its end is missed lines below, or at the end
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     told = " ".join(str(part) for part in (error.problem, error.context) if part)
     message = f"it is not YAML: {told or 'it cannot be parsed'}"
@@ -203,6 +208,8 @@ def _syntax_problem(text: str, error: MarkedYAMLError) -> Problem:
         hint = "Indent with spaces: YAML does not allow tabs."
     elif written.startswith("---"):
         hint = "Keep one document: an experiment has a file of its own."
+    elif "end of stream while scanning a quoted scalar" in message:
+        hint = "Close the quotation mark."
     return Problem(message=message, hint=hint, line=line, column=column)
 
 
