@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
-from steelyard.campaign.file.form import Draft, LevelForm, level_paths
+from steelyard.campaign.file.form import WHAT_IS_COMPARED, Draft, LevelForm, level_paths
 from steelyard.campaign.file.systems import (
     SYSTEMS,
     builtin_issues,
@@ -375,7 +375,7 @@ def _configuration_names(draft: Draft) -> Iterator[Issue]:
             yield Issue(
                 path=("configurations", name), message=error.message, hint=hint, at_key=True
             )
-    if draft.factor_kinds:
+    if any(draft.meant.at((kind,)) is not None for kind in WHAT_IS_COMPARED[1:]):
         return  # ``inheritance`` says what fits beside them
     if draft.design == Design.ONCE:
         yield from _single_pass(draft, names)

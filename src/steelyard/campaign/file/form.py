@@ -439,7 +439,7 @@ class Draft:
     @property
     def factor_kinds(self) -> tuple[str, ...]:
         """Return which of ``factors``, ``ladder`` and ``ablation`` are given."""
-        return tuple(k for k in WHAT_IS_COMPARED[1:] if self.meant.at((k,)) is not None)
+        return tuple(k for k in WHAT_IS_COMPARED[1:] if self.document.at((k,)) is not None)
 
     @property
     def design(self) -> str | None:

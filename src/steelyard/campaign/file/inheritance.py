@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Place, Value
 from steelyard.campaign.file.form import (
+    WHAT_IS_COMPARED,
     ConfigurationForm,
     Draft,
     LevelForm,
@@ -612,8 +613,8 @@ def factor_issues(draft: Draft, document: Document, facts: MachineFacts) -> Iter
     kinds = draft.factor_kinds
     if not kinds:
         if isinstance(draft.document.value, dict) and not draft.configuration_names:
-            empty = draft.meant.at(("configurations",)) is not None
-            yield from () if empty else (missing_key(("configurations",)),)
+            is_there = any(draft.meant.at((key,)) is not None for key in WHAT_IS_COMPARED)
+            yield from () if is_there else (missing_key(("configurations",)),)
         return
     for kind in kinds[1:]:
         message = f"`{kinds[0]}` and `{kind}` exclude each other"

@@ -233,6 +233,7 @@ def test_every_key_has_a_description() -> None:
         ("workloads:", "worklods:"),
         ("{name: reads", "{nmae: reads"),
         ("load:", "lod:"),
+        ("load:", "laod:"),
         ("clients: 1", "client: 1"),
         ("configurations:", "configuration:"),
         ("configurations:", "design: one-by-one\nFACTORS: {f: {postgres: {jit: [on, off]}}}\nx:"),
@@ -269,3 +270,9 @@ def test_a_misspelled_engine_or_parent_is_one_problem() -> None:
         "default: {}", "default: {postgres: {jit: off}}"
     )
     assert "unknown key `EXTENDS` (did you mean `extends`?)" in only_problem(child)
+
+
+def test_a_key_that_may_mean_two_is_no_factor_for_that() -> None:
+    """`lad` is near to `ladder`, too; configurations are not told to be too many for one."""
+    problems = problems_of(SMALL.replace("load:", "lad:"))
+    assert {each.message for each in problems} == {"unknown key `lad`", "`load` is missing"}
