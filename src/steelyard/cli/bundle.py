@@ -23,7 +23,7 @@ from steelyard.campaign.file.shortening import NOTICE, TITLE
 from steelyard.campaign.foresee.forecast import require_first_look
 from steelyard.campaign.run import session
 from steelyard.cli import article, campaigns, launching
-from steelyard.core import wording
+from steelyard.core import quantities, wording
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.record.directory import has_begun, read_campaign
@@ -230,7 +230,16 @@ def _require_fitting(options: launching.RunOptions, bundle: files.Bundle) -> Non
 
 
 def _require_plain(options: launching.RunOptions) -> None:
-    """Refuse what would hold for one campaign only."""
+    """Refuse what would hold for one campaign only, and a budget that none would take.
+
+    Raises:
+        InputError: It names the options.
+    """
+    if options.budget is not None:  # it is divided before a study could refuse it
+        try:
+            quantities.budget().read(options.budget)
+        except wording.InputError as error:
+            raise wording.InputError(f"--budget: {error.message}", hint=error.hint) from None
     if options.resume is not None:
         raise wording.InputError(
             "--resume is for one campaign",

@@ -103,6 +103,15 @@ def test_what_is_for_one_campaign_is_refused() -> None:
     assert "article" in refused(invoked("run", "article:3", "--dry-run"))
 
 
+@pytest.mark.parametrize(
+    ("budget", "told"), [("600", "`600` has no unit"), ("0s", "`0s` is too short")]
+)
+def test_a_budget_is_refused_as_of_one_campaign(budget: str, told: str) -> None:
+    """Before it is divided, which would give its parts a unit and a second at least."""
+    done = invoked("run", "article:003", "--dry-run", "--budget", budget)
+    assert f"--budget: {told}" in refused(done)
+
+
 class _Started:
     """Stands for starting and resuming campaigns: records are copies of kept ones."""
 
