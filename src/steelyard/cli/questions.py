@@ -6,6 +6,7 @@ repeats the campaign without the verb.
 """
 
 import json
+import os
 import re
 import secrets
 import shlex
@@ -487,8 +488,8 @@ def run_trial(options: TrialOptions) -> None:
     options = _with_top(options, doors)
     _require_trial(options)
     try:
-        text = trial_text(options, seed, _tried(options, seed, doors))
-        loaded = load_written(text, run, doors)
+        tried = _tried(options, seed, doors)
+        loaded = load_written(trial_text(options, seed, tried), run, doors)
 
         def tell(assembly: Assembly) -> None:
             lines = (f"  {name:<10} {it}" for name, it in touched(loaded.experiment, assembly))
@@ -497,6 +498,7 @@ def run_trial(options: TrialOptions) -> None:
         if options.save is not None:
             if options.save.exists():
                 raise InputError(f"{options.save} is there already", hint="Name another file.")
+            text = trial_text(options, seed, tried, home=options.save.parent)
             write_text(options.save, text, error_type=RecordError)
             click.echo(f"steelyard run {shlex.quote(str(options.save))}")
         elif options.dry_run and not options.plans:
@@ -522,8 +524,11 @@ def run_trial(options: TrialOptions) -> None:
         raise
 
 
-def trial_text(options: TrialOptions, seed: int, tried: Tried) -> str:
+def trial_text(options: TrialOptions, seed: int, tried: Tried, *, home: Path | None = None) -> str:
     """Return the experiment file of one server as it is, and with other settings.
+
+    With ``home``, the directory where it is saved, it has all that `run` needs: names of scripts
+    from there, gate and flags.
 
     Raises:
         InputError: The target is none, or of Redis.
@@ -552,13 +557,16 @@ def trial_text(options: TrialOptions, seed: int, tried: Tried) -> str:
     lengths = {"run_time": options.run_time, "executions": options.executions}
     given = {name: value for name, value in lengths.items() if value}
     length = f"\nmeasure: {_yaml(given)}" if given else ""
+    if home is not None:
+        length += f"\ngate: {_yaml(options.conditions)}" if options.conditions else ""
+        length += f"\ngenerator: {_yaml({'flags': options.flags})}" if options.flags else ""
     return f"""\
 # Written by `steelyard try`: the server as it is, and with other settings.
 version: 1
 name: {_yaml(_trial_name(options, tried))}
 baseline: {NOW}
 workloads:
-{_tried_workloads(options)}
+{_tried_workloads(options, home)}
 load:
   clients: {_yaml(clients)}
   threads: auto
@@ -569,11 +577,12 @@ seed: {seed}
 configurations:
   {NOW}:
     target: {_yaml(target)}
-{"".join(_configuration(name, options, tried) for name in tried.configurations)}"""
+{"".join(_configuration(name, options, tried, home) for name in tried.configurations)}"""
 
 
-def _configuration(name: str, options: TrialOptions, tried: Tried) -> str:
-    own = {"scripts": options.rewritten, "ddl": [*options.ddl]}
+def _configuration(name: str, options: TrialOptions, tried: Tried, home: Path | None) -> str:
+    rewritten = {_from(old, home): _from(new, home) for old, new in options.rewritten.items()}
+    own = {"scripts": rewritten, "ddl": [*options.ddl]}
     further = "".join(f"    {key}: {_yaml(value)}\n" for key, value in own.items() if value)
     return f"""\
   {_yaml(name)}:
@@ -635,12 +644,19 @@ def _require_rewrites(options: TrialOptions) -> None:
         )
 
 
-def _tried_workloads(options: TrialOptions) -> str:
+def _from(script: str, home: Path | None) -> str:
+    """Return the name of a script from the directory of the experiment file."""
+    if home is None or script.startswith(PRESET) or Path(script).is_absolute():
+        return script
+    return os.path.relpath(script, home)
+
+
+def _tried_workloads(options: TrialOptions, home: Path | None) -> str:
     scripts = options.weighted_scripts
     if not scripts:
         return _builtin_workloads(options)
     name = _name_of(scripts[0][0]) if len(scripts) == 1 else "scripts"
-    named = [{"file": file, "weight": weight} for file, weight in scripts]
+    named = [{"file": _from(file, home), "weight": weight} for file, weight in scripts]
     copied = ", copy_tables: auto" if options.ddl else ""
     return f"  - {{name: {_yaml(name)}, scripts: {_yaml(named)}{copied}}}"
 

@@ -247,6 +247,33 @@ def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
     assert "is there already" in err
 
 
+def test_what_is_saved_elsewhere_runs_the_same_scripts(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are from there; a gate and flags of the generator are in the file, too."""
+    monkeypatch.chdir(tmp_path)
+    file = Path("trials", "t.yaml")
+    file.parent.mkdir()
+    for name in ("old.sql", "new.sql", "trials/old.sql"):
+        Path(name).write_text(f"SELECT 1; -- {name}\n")
+    words = [
+        "--rewrite",
+        "old.sql=new.sql",
+        "-f",
+        str(tmp_path / "new.sql"),
+        "--gate",
+        "slower > 3%",
+    ]
+    code, _, err = shell.run("try", *words, "--save", str(file), "--", "--random-seed=7")
+    assert (code, err) == (0, "")
+    base = Surroundings(base=file.parent.absolute(), facts=FACTS)
+    found = load_text(file.read_text(), "f", base).experiment
+    named, rewritten = found.workloads[0].scripts
+    assert (named.text, rewritten.text) == ("SELECT 1; -- new.sql\n", "SELECT 1; -- old.sql\n")
+    assert found.configurations[1].scripts[0].text == "SELECT 1; -- new.sql\n"
+    assert (len(found.gate), found.generator_flags) == (1, ("--random-seed=7",))
+
+
 def test_the_present_value_is_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of an hour would compare the server with itself; in a file it may be meant."""
     loaded = load_text(text_of(asked()), "try", Surroundings(base=tmp_path, facts=FACTS))
