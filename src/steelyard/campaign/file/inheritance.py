@@ -66,9 +66,10 @@ def target_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iter
     for name, configuration in merged.items():
         own: KeyPath = ("configurations", name)
         for key, message, hint in target_problems(configuration.target):
-            path = (*own, "target", key)
-            written = draft.document.at(path) is not None
-            yield Issue(path=path if written else own, message=message, hint=hint)
+            # A key that is missing is told of the target, once for all that inherit it.
+            paths = [(*own, "target", key), (*own, "target")]
+            path = next((path for path in paths if draft.document.at(path) is not None), own)
+            yield Issue(path=path, message=message, hint=hint)
         is_here = configuration.target.model.is_here
         for path, message, hint in () if is_here else _of_this_machine(name, configuration):
             yield Issue(path=(*own, *path), message=message, hint=hint, at_key=True)

@@ -276,3 +276,12 @@ def test_a_key_that_may_mean_two_is_no_factor_for_that() -> None:
     """`lad` is near to `ladder`, too; configurations are not told to be too many for one."""
     problems = problems_of(SMALL.replace("load:", "lad:"))
     assert {each.message for each in problems} == {"unknown key `lad`", "`load` is missing"}
+
+
+def test_what_a_target_lacks_is_told_once_where_it_is_written() -> None:
+    """Configurations that inherit it have no problem of their own."""
+    problems = problems_of(SMALL.replace("default: {}", "default: {target: {kind: rds}}"))
+    assert len(problems) == 2
+    for problem, key in zip(problems, ("region", "accounts"), strict=True):
+        assert f"`{key}` of a server" in problem.message
+        assert (problem.path, problem.line) == ("configurations.default.target", 8)
