@@ -6,6 +6,7 @@ commas, and any setting by a second ``--set`` of its name. Each value is a confi
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Final, NamedTuple
 
 from steelyard.core.wording import LONGEST_NAME, InputError
@@ -121,7 +122,7 @@ def _labels(values: Sequence[str]) -> Iterator[str]:
         words = re.sub(r"\A-(?=[\d.])", "minus-", value).replace(".", "_")
         label = re.sub(r"[^A-Za-z0-9_]+", "-", words).strip("-_")[:LONGEST_NAME]
         if not label or label in used:
-            label = f"value-{number}"
+            label = next(it for it in map("value-{}".format, count(number)) if it not in used)
         used.add(label)
         yield label
 

@@ -64,6 +64,7 @@ def test_a_text_is_one_value_and_a_second_option_another() -> None:
     assert tried("nosuch=1,2") == {TRIED: {"nosuch": "1,2"}}
     two = tried("search_path=a, b", "Search_Path=ä")
     assert two == {"a-b": {"search_path": "a, b"}, "value-2": {"search_path": "ä"}}
+    assert list(tried("search_path=value-2", "search_path=ä")) == ["value-2", "value-3"]
     assert tried("jit=on,off") == {TRIED: {"jit": "off"}}
     assert tried("work_mem=1MB", "work_mem=2MB") == tried("work_mem=1MB,2MB")
     assert not may_be_several(wishes_of(["work_mem=1MB", "jit=off"]))
