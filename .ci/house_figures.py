@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123484,
-    "lines of tests": 112191,
+    "lines of src": 123809,
+    "lines of tests": 112880,
     "files": 337,
-    "longest file": 881,
-    "import edges": 2503,
+    "longest file": 882,
+    "import edges": 2509,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }
