@@ -230,7 +230,7 @@ def _require_fitting(options: launching.RunOptions, bundle: files.Bundle) -> Non
 
 
 def _require_plain(options: launching.RunOptions) -> None:
-    """Refuse what would hold for one campaign only, and a budget that none would take.
+    """Refuse what would hold for one campaign only, and a budget that every campaign refuses.
 
     Raises:
         InputError: It names the options.

@@ -118,7 +118,7 @@ def _ends(drawn: intervals.FloatArray, look: Look) -> tuple[intervals.FloatArray
 
 
 def _ends_about(means: intervals.FloatArray, look: Look) -> tuple[intervals.FloatArray, ...]:
-    """Return the ends of intervals about the means of blocks, of which none is far out."""
+    """Return the ends of intervals about the means of blocks, without one that is far out."""
     # Ranks are so efficient, and bound what one block can do.
     centre = means / math.sqrt(HODGES_LEHMANN_EFFICIENCY)
     reach = look_half_width(look, 1.0)

@@ -431,7 +431,7 @@ _Rungs = dict[float, list[_Taken]]  # by rate; the same blocks at each
 def _known(rungs: Mapping[str, Mapping[float, _Taken_by_block]]) -> dict[str, _Rungs]:
     """Return the blocks that were logged at all rates on all sides, without rates never logged.
 
-    A side without any log tells nothing, and takes nothing from the others.
+    A side without any log has no answer of its own, and the others keep theirs.
     """
     heard = {name for name, side in rungs.items() if any(map(any, side.values()))}
     every = [each for name in heard for each in rungs[name].items()]

@@ -443,7 +443,7 @@ class Draft:
 
     @property
     def design(self) -> str | None:
-        """Return the word of the design; None also where it is none."""
+        """Return the word of the design, which may be unknown."""
         return text_of(self.meant.at(("design",)))
 
 
@@ -509,13 +509,13 @@ def engine_of(document: Document) -> EngineName:
     return EngineName(next((each[0] for each in old if each is not None), EngineName.POSTGRES))
 
 
-def as_meant(given: Value, key: str, form: type[form_values.Form]) -> Value:
+def as_meant(mapping: Value, key: str, form: type[form_values.Form]) -> Value:
     """Return what a mapping has for a key of its section, or for an unknown one that means it."""
-    if not isinstance(given, dict) or key in given:
-        return given.get(key) if isinstance(given, dict) else None
+    if not isinstance(mapping, dict) or key in mapping:
+        return mapping.get(key) if isinstance(mapping, dict) else None
     known = form.model_fields
-    words = (word for word in given if word not in known and closest(word, known) == key)
-    return given.get(next(words, key))
+    words = (word for word in mapping if word not in known and closest(word, known) == key)
+    return mapping.get(next(words, key))
 
 
 def home_paths(document: Document) -> tuple[KeyPath, ...]:

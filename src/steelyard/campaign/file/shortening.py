@@ -60,7 +60,7 @@ def _loads(document: Document) -> Iterator[tuple[str, Value]]:
 
 
 def _kept(key: str, items: Sequence[Value]) -> Iterator[int]:
-    """Yield the places of what must stay: else others of the file have nothing to refer to."""
+    """Yield the places of what must stay, because others of the file refer to it."""
     numbers = [_number(item) for item in items]
     if key == "clients":  # no threads, and no clients of the capacity, are more
         yield numbers.index(max(numbers))
@@ -85,7 +85,7 @@ def _listed(value: Value) -> Sequence[Value]:
 
 
 def _number(value: Value) -> int:
-    """Return a number, also as text, of `8/2` the first; 0 of what is none, as its form tells."""
+    """Return a number, also as text, of `8/2` the first; 0 of a text that its form refuses."""
     text = str(value).partition("/")[0].strip()
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
 
