@@ -132,13 +132,32 @@ def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored_in_memory: 
     """Three stores are ranked, and what a commit waits longer is its flushes times the latency.
 
     The wait for WAL, not the time of a transaction: that has what the CPU takes longer, too, and a
-    server that waits less uses more of that.
+    server that waits less uses more of that. On a busy machine it takes more blocks to see it.
     """
     stored = stored_in_memory
     text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
     text = text.replace("clients: 2", "clients: 1").replace("run_time: 1s", "run_time: 3s")
     source = stored.experiment(lasting(text + _LADDER))
     stored.until_blocks(6, "run", source, "--dir", "c", "--no-verdict")
+    for blocks in (12, 24):
+        if all(high - low <= wanted for wanted, low, high in _waits_for_wal(stored).values()):
+            break
+        stored.until_blocks(blocks, "run", "--resume", "c", "--no-verdict")
+    for slow, (wanted, low, high) in _waits_for_wal(stored).items():
+        late = wanted / _GIVEN_S[slow] * _LATE_S  # a timer is, once for each flush
+        assert low > 0.0, (slow, wanted, low, high)
+        assert high - low <= wanted, "too noisy to tell"
+        assert low <= 1.15 * wanted + late, (slow, wanted, low, high)
+        assert high >= 0.85 * wanted, (slow, wanted, low, high)
+    summary = json.loads((stored.directory / "c" / "summary.json").read_text())
+    pooled = {c["configuration"]: c for c in summary["comparisons"] if c["clients"] == "pooled"}
+    effects = [pooled[name]["effect_percent"] for name in ("one", "two")]
+    assert 0.0 > effects[0] > effects[1]
+    assert "simulated, 2 ms per flush" in whole_report(stored.directory / "c")
+
+
+def _waits_for_wal(stored: Steelyard) -> dict[str, tuple[float, float, float]]:
+    """Return how much longer a commit should wait for WAL, and the interval of what it did, s."""
     record = read_campaign(stored.directory / "c")
     flushes: dict[str, list[float]] = {}
     complete = {index for index, _ in record.complete_blocks}
@@ -153,21 +172,13 @@ def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored_in_memory: 
     summary = json.loads((stored.directory / "c" / "summary.json").read_text())
     compared_all = summary["latency_budget"]["comparisons"]
     assert {each["configuration"] for each in compared_all} == set(_GIVEN_S)
+    waits = {}
     for compared in compared_all:
         slow = compared["configuration"]
-        each_commit = float(np.median(flushes[slow]))
-        wanted = each_commit * _GIVEN_S[slow]
         (wal,) = (each for each in compared["parts"] if each["part"] == "wal")
-        late = each_commit * _LATE_S  # a timer is, once for each flush
-        found = wal["change_s"]["low"], wal["change_s"]["high"]
-        assert found[0] > 0.0, (slow, wanted, found)
-        assert found[1] - found[0] <= wanted, "too noisy to tell"
-        assert found[0] <= 1.15 * wanted + late, (slow, wanted, found)
-        assert found[1] >= 0.85 * wanted, (slow, wanted, found)
-    pooled = {c["configuration"]: c for c in summary["comparisons"] if c["clients"] == "pooled"}
-    effects = [pooled[name]["effect_percent"] for name in ("one", "two")]
-    assert 0.0 > effects[0] > effects[1]
-    assert "simulated, 2 ms per flush" in whole_report(stored.directory / "c")
+        wanted = float(np.median(flushes[slow])) * _GIVEN_S[slow]
+        waits[slow] = wanted, wal["change_s"]["low"], wal["change_s"]["high"]
+    return waits
 
 
 # Tables of one size: rows, fill factor, and in how many values of m they are divided.
