@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
     "lines of src": 123809,
-    "lines of tests": 112880,
+    "lines of tests": 112900,
     "files": 337,
     "longest file": 882,
     "import edges": 2509,
