@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 123809,
+    "lines of src": 123801,
     "lines of tests": 112900,
     "files": 337,
     "longest file": 882,

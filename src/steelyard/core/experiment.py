@@ -44,6 +44,7 @@ from steelyard.core.quantities import (
     word,
 )
 from steelyard.core.schedule import (
+    LEAST_ASKED,
     LatencyGoal,
     Load,
     LoadCommand,
@@ -560,7 +561,7 @@ class CapacityAsked:
         [1, 2, 4, 8],
     )
     # A median of two is a mean.
-    runs: int = key(6, whole(3), "Runs of each, interleaved by coin.", 6)
+    runs: int = key(6, whole(LEAST_ASKED), "Runs of each, interleaved by coin.", 6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -582,7 +583,10 @@ class Stop:
     margin: float = key(0.01, share(), "A difference below it has no practical weight.", "1%")
     # Two have one degree of freedom: their interval is 13 standard errors wide.
     blocks: int | None = key(
-        None, whole(3), "Take so many blocks and look once, after the last: for few long runs.", 4
+        None,
+        whole(LEAST_ASKED),
+        "Take so many blocks and look once, after the last: for few long runs.",
+        4,
     )
     early: bool = key(
         True, SWITCH, "End at a verdict before block 6, from which on the design is checked.", False

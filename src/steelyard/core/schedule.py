@@ -185,6 +185,7 @@ GOAL: Final = Quantity(
 
 
 CLOSED: Final = "closed"
+LEAST_ASKED: Final = 3  # blocks, runs of a capacity: two have an interval of 13 standard errors
 GOAL_SHARES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)  # of the capacity, where only `slo` is given
 _MOST_PER_S: Final = 1_000_000.0  # pgbench counts in microseconds
 _DECIMAL: Final = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]{1,3})?", re.ASCII)

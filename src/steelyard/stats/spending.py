@@ -277,7 +277,6 @@ def _shared_by(number: int) -> int:
 SEQUENTIAL_ALPHA = 0.04  # printed as 95 %: the margin absorbs many looks under bursty noise
 FIXED_ALPHA = 0.045  # the same for one look
 FIRST_LOOK = 4  # the least blocks that a t interval is asked at
-FIXED_FROM = 3  # blocks that can be asked for: two have an interval of 13 standard errors
 LATEST_FIRST_LOOK = 8  # also where more configurations do not fill whole squares by then
 PRECISION_FROM = 12
 SIMULTANEOUS_UP_TO = 10  # cells of a result; beyond, the false discovery rate is what is kept

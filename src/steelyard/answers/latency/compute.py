@@ -60,7 +60,7 @@ class Pool:
     counts: FloatArray
     values_s: FloatArray
     whole: Histogram
-    sampled: float
+    sampled: float = 1.0
     told_to_s: float | None = None
     skips: bool = False
 
@@ -76,7 +76,7 @@ class Pool:
                 if histogram.total:
                     values_s[row] = [histogram.quantile(share) / US_PER_S for share in SHARES]
         whole = merged(each for each in blocks if each is not None)
-        return cls(counts=counts, values_s=values_s, whole=whole, sampled=1.0)
+        return cls(counts=counts, values_s=values_s, whole=whole)
 
     @property
     def blocks(self) -> int:
@@ -539,12 +539,12 @@ def _levels(seen: obs.Observations, key: Key, pool: Pool) -> Iterator[LatencyLev
             key, own, Timed.LATENCY, script=name, longest_s=max(longest, default=None)
         )
     for timed, counts in _TIMED.items() if key[1].load.is_open else ():
-        ran = pool_of(blocks, counts).whole
-        if ran.total:
-            # What was skipped lagged by more than the limit, and was never sent.
-            limit_s = key[1].load.latency_limit_s if timed is Timed.LAG else None
-            other = pool_of(blocks, counts, skipped_after_s=limit_s)
-            yield _levels_of_pool(key, other, timed, longest_s=ran.quantile(MAXIMUM) / US_PER_S)
+        # What was skipped lagged by more than the limit, and was never sent.
+        limit_s = key[1].load.latency_limit_s if timed is Timed.LAG else None
+        other = pool_of(blocks, counts, skipped_after_s=limit_s)
+        if other.logged:
+            longest_s = other.whole.value_at(other.logged) / US_PER_S  # the skipped rank above it
+            yield _levels_of_pool(key, other, timed, longest_s=longest_s)
 
 
 def _levels_of_pool(

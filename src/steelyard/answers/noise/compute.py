@@ -22,6 +22,7 @@ from steelyard.core.measurement import Run
 from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, Computed, Named
 from steelyard.core.schedule import (
     CLIENTS,
+    LEAST_ASKED,
     THREADS,
     Blocks,
     Load,
@@ -45,13 +46,7 @@ from steelyard.stats.noise import (
     unit_contrasts,
 )
 from steelyard.stats.planning import contrast_sd, half_width, width_ratio
-from steelyard.stats.spending import (
-    FIXED_FROM,
-    cell_level,
-    first_look_of,
-    result_level,
-    stopping_rule,
-)
+from steelyard.stats.spending import cell_level, first_look_of, result_level, stopping_rule
 from steelyard.stats.turns import (
     TurnNoiseParts,
     TurnNoiseSample,
@@ -402,7 +397,7 @@ def _half_at(terms: OutlookTerms, deviation: float, minutes: int) -> float | Non
     """Return the half-width at the last look of a campaign of so many minutes."""
     left_s = minutes * SECONDS_PER_MINUTE - terms.preparation_s
     blocks = max(math.floor(left_s / terms.block_s), 0)
-    if terms.is_fixed and blocks < FIXED_FROM:
+    if terms.is_fixed and blocks < LEAST_ASKED:
         return None
     looks = looks_of(terms.rule(blocks))
     return half_width(deviation, looks[-1].blocks, looks[-1].level) if looks else None
@@ -815,7 +810,7 @@ def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None
     twin = experiment.twin_of
     assert twin is not None  # noqa: S101 - only a twin has a noise floor
     looks, is_fixed = min(blocks, _MOST_LOOKS), twin.stop.blocks is not None
-    if is_fixed and looks < FIXED_FROM:
+    if is_fixed and looks < LEAST_ASKED:
         return None
     rule = stopping_rule(
         results=len(experiment.workloads) * twin.results,

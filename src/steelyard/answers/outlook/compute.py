@@ -23,7 +23,7 @@ from steelyard.core.campaign import (
 )
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.findings import Estimate
-from steelyard.core.schedule import Load, Mode, Pausing, SharedMemory, WorkloadTurns
+from steelyard.core.schedule import LEAST_ASKED, Load, Mode, Pausing, SharedMemory, WorkloadTurns
 from steelyard.stats.planning import (
     PAIR,
     BlockShape,
@@ -33,13 +33,7 @@ from steelyard.stats.planning import (
     look_half_width,
     simulated,
 )
-from steelyard.stats.spending import (
-    FIXED_FROM,
-    PRECISION_FROM,
-    has_many_cells,
-    look_levels,
-    stopping_rule,
-)
+from steelyard.stats.spending import PRECISION_FROM, has_many_cells, look_levels, stopping_rule
 
 EFFECTS = (0.01, 0.02, 0.03, 0.05, 0.10)
 HALF, MOST = 0.5, 0.9  # the shares of campaigns that the minutes are given for
@@ -253,7 +247,7 @@ def _drift(effect: float, deviation: float) -> float:
 def _blocks_needed(terms: OutlookTerms, drift: float, *, pooled: bool) -> float | None:
     """Return the blocks of the shortest plan in which nine in ten campaigns call the effect."""
     cells = None if pooled else terms.shape.cells
-    rule = terms.rule(FIXED_FROM)
+    rule = terms.rule(LEAST_ASKED)
     first = rule.first_look if pooled else rule.cell_first_look
     plans = [blocks for blocks in _SEARCHED if blocks >= first]
     needed = [_drift_needed(terms.rule(plans[-1]), cells, terms.contrasts)]

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from steelyard.campaign.file.document import Document, KeyPath, Value
-from steelyard.core.schedule import CLOSED
+from steelyard.core.schedule import CLOSED, LEAST_ASKED
 from steelyard.core.wording import InputError, parse_duration_s
 
 TITLE: Final = "(shortened)"  # behind the names of experiments and articles
 RUN_S: Final = 2.0
 _DISCARDED_S: Final = 1.0
 _MOST: Final = 3  # numbers of clients, threads and rates
-_LEAST: Final = 3  # blocks, and runs of a capacity: the fewest that a file may have
 _LISTS: Final = ("clients", "threads", "rate", "pipeline")
 _OF_DATA: Final = 10
 _DATA: Final = ("scale", "keys", "loaded")
@@ -42,9 +41,9 @@ def _changes(document: Document) -> Iterator[tuple[str, Value]]:
     if document.at(("measure", "calibration")) is not None:  # which would measure the warm-up
         yield "measure.calibration", None
     if document.at(("capacity",)) is not None:
-        yield "capacity.runs", _LEAST
+        yield "capacity.runs", LEAST_ASKED
     if not is_once:
-        yield "stop.blocks", _LEAST
+        yield "stop.blocks", LEAST_ASKED
     if document.at(("stop", "width")) is not None:  # which asks for as many as it takes
         yield "stop.width", None
     yield from _loads(document)
@@ -53,8 +52,8 @@ def _changes(document: Document) -> Iterator[tuple[str, Value]]:
 
 def _loads(document: Document) -> Iterator[tuple[str, Value]]:
     """Yield fewer loads; the others of the file still fit those that stay."""
-    lists = {key: _listed(document.at(("load", key))) for key in _LISTS}
-    for key, items in lists.items():
+    for key in _LISTS:
+        items = _listed(document.at(("load", key)))
         if len(items) > _MOST:
             yield f"load.{key}", _few(items, _kept(key, items))
 
